@@ -1,0 +1,1 @@
+"""envgym_generator: rollouts of envgym environments, with every token accounted for."""
