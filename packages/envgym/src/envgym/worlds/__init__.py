@@ -1,0 +1,1 @@
+"""Task worlds made by code from a seed, so that every env plays without any download."""
