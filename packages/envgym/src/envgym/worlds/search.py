@@ -40,8 +40,10 @@ ONE_HOP_SHARE = 0.4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class World:
-    """Documents, and tasks by split. ``Task.data`` holds ``question`` and ``kind``, ``Task.answer`` the rest:
-    ``answers``, the ``queries`` that an expert sends in order, and ``supporting_titles``.
+    """Documents, and tasks by split.
+
+    ``Task.data`` holds ``question`` and ``kind``; ``Task.answer`` holds ``answers``, the ``queries`` that an
+    expert sends in order, and ``supporting_titles``.
     """
 
     documents: tuple[Document, ...]
@@ -62,27 +64,30 @@ class _Half:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Kind:
-    """A kind of question: its wording and the relations that lead from the named entity to the answer."""
+    """A kind of question, named after the relations that lead from the entity in its wording to the answer."""
 
     name: str
     wording: str
     relations: tuple[str, ...]
 
 
-KINDS = (
-    _Kind(name="job", wording="What is the job of {}?", relations=("job",)),
-    _Kind(name="home", wording="In which town does {} live?", relations=("home",)),
-    _Kind(name="river", wording="On which river lies the town {}?", relations=("river",)),
-    _Kind(name="sea", wording="Into which sea flows the river {}?", relations=("sea",)),
-    _Kind(name="founder", wording="Who founded the guild {}?", relations=("founder",)),
-    _Kind(name="writer", wording="Who wrote the book {}?", relations=("writer",)),
-    _Kind(name="home-river", wording="On which river lies the home town of {}?", relations=("home", "river")),
-    _Kind(name="river-sea", wording="Into which sea flows the river of the town {}?", relations=("river", "sea")),
-    _Kind(name="founder-job", wording="What is the job of the founder of the guild {}?", relations=("founder", "job")),
-    _Kind(name="founder-home", wording="In which town lives the founder of the guild {}?", relations=("founder", "home")),
-    _Kind(name="writer-job", wording="What is the job of the writer of the book {}?", relations=("writer", "job")),
-    _Kind(name="writer-home", wording="In which town lives the writer of the book {}?", relations=("writer", "home")),
-)  # fmt: skip
+KINDS = tuple(
+    _Kind(name=name, wording=wording, relations=tuple(name.split("-")))
+    for name, wording in (
+        ("job", "What is the job of {}?"),
+        ("home", "In which town does {} live?"),
+        ("river", "On which river lies the town {}?"),
+        ("sea", "Into which sea flows the river {}?"),
+        ("founder", "Who founded the guild {}?"),
+        ("writer", "Who wrote the book {}?"),
+        ("home-river", "On which river lies the home town of {}?"),
+        ("river-sea", "Into which sea flows the river of the town {}?"),
+        ("founder-job", "What is the job of the founder of the guild {}?"),
+        ("founder-home", "In which town lives the founder of the guild {}?"),
+        ("writer-job", "What is the job of the writer of the book {}?"),
+        ("writer-home", "In which town lives the writer of the book {}?"),
+    )
+)
 
 
 @lru_cache(maxsize=4)
@@ -164,5 +169,9 @@ def _pose(half: _Half, split: Split, hops: int) -> Iterator[Task]:
             yield Task(
                 id=f"{split}-{kind.name}-{start}",
                 data={"question": kind.wording.format(start), "kind": kind.name},
-                answer={"answers": (path[-1],), "queries": tuple(path[:-1]), "supporting_titles": tuple(path[:-1])},
+                answer={
+                    "answers": (path[-1],),
+                    "queries": tuple(path[:-1]),
+                    "supporting_titles": tuple(path[:-1]),
+                },
             )
