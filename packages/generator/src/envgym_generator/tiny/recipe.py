@@ -37,7 +37,8 @@ class Phase:
     batch_size: int
     lr: float
     schedule: str
-    """``constant`` or ``cosine``, after a short linear warm-up."""
+    """``constant`` or ``cosine``, after the warm-up."""
+    warmup_steps: int
     stop_below: float | None
     """Ends the phase once the running loss is below this."""
     deadline_s: float | None
@@ -46,11 +47,11 @@ class Phase:
 
 COPYING = Phase(
     name="copying", data="copying.parquet", steps=1500, batch_size=16, lr=4e-3, schedule="constant",
-    stop_below=0.3, deadline_s=180.0,
+    warmup_steps=50, stop_below=0.3, deadline_s=180.0,
 )  # fmt: skip
 IMITATION = Phase(
     name="imitation", data="imitation.parquet", steps=1500, batch_size=16, lr=3e-3, schedule="cosine",
-    stop_below=None, deadline_s=None,
+    warmup_steps=50, stop_below=None, deadline_s=None,
 )  # fmt: skip
 
 
