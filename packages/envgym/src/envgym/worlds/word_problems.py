@@ -86,6 +86,10 @@ def _divisors(a: int, _: int) -> tuple[int, ...]:
     return tuple(n for n in range(2, 13) if a % n == 0 and a // n >= 2)
 
 
+def _percents(a: int, _: int) -> tuple[int, ...]:
+    return tuple(n for n in (10, 20, 25, 50, 75) if a * n % 100 == 0 and a * min(n, 100 - n) >= 200)
+
+
 EVENTS = (
     _Event(
         wordings=(
@@ -126,7 +130,7 @@ EVENTS = (
             "Overnight {n} percent of the {what} are stolen.",
             "{who} hands {n} percent of the {what} to a school.",
         ),
-        choices=lambda a, largest: tuple(n for n in (10, 20, 25, 50, 75) if a * n % 100 == 0 and a * min(n, 100 - n) >= 200),
+        choices=_percents,
         steps=_less_percent,
     ),
     _Event(
