@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from envgym_trainer.batch import Row, collate
+from envgym_trainer.batch import Row, collate, split_by_length
 from envgym_trainer.deepspeed_policy import DeepSpeedPolicy
 from envgym_trainer.errors import RunError
 from envgym_trainer.schedule import learning_rate
@@ -24,6 +24,8 @@ class SftSection:
     steps: int
     batch_size: int = 16
     """Segments per step."""
+    micro_batch_tokens: int = 8192
+    """Most ids (padding included) in one forward pass."""
     lr: float = 1e-5
     schedule: str = "cosine"
     """``constant``, ``linear`` or ``cosine``; the last two end at 0."""
@@ -49,6 +51,16 @@ class SftStep:
     num_tokens: int
     """Ids computed, padding included."""
 
+    def metrics(self) -> dict[str, float | int]:
+        """As a line of ``metrics.jsonl``."""
+        return {
+            "step": self.step,
+            "loss/sft": self.loss,
+            "grad/norm": self.grad_norm,
+            "grad/learning_rate": self.learning_rate,
+            "tokens/computed": self.num_tokens,
+        }
+
 
 def sft(
     policy: DeepSpeedPolicy, rows: Sequence[Row], section: SftSection, report: Callable[[SftStep], None]
@@ -70,7 +82,7 @@ def sft(
         rate = learning_rate(
             section.lr, section.schedule, step, warmup_steps=section.warmup_steps, total_steps=section.steps
         )
-        done = sft_step(policy, batch, step, rate)
+        done = sft_step(policy, batch, step, rate, section.micro_batch_tokens)
         report(done)
         losses.append(done.loss)
         if section.stop_below is None:
@@ -87,16 +99,20 @@ def sft(
             )
 
 
-def sft_step(policy: DeepSpeedPolicy, batch: Sequence[Row], step: int, rate: float) -> SftStep:
-    """One update by the mean negative log-probability of a batch."""
-    tokens = collate(batch)
-    logprobs, _ = policy.statistics(tokens, temperature=1.0)
-    loss = -logprobs.mean()
-    policy.backward(loss, last=True)
+def sft_step(policy: DeepSpeedPolicy, batch: Sequence[Row], step: int, rate: float, max_tokens: int) -> SftStep:
+    """One update by the mean negative log-probability of a batch's trained tokens."""
+    count = sum(row.num_trained for row in batch)
+    parts = split_by_length([len(row.ids) for row in batch], max_tokens)
+    loss, num_computed = 0.0, 0
+    for number, indices in enumerate(parts):
+        tokens = collate([batch[index] for index in indices]).to(policy.device)
+        logprobs, _ = policy.statistics(tokens, temperature=1.0)
+        term = -logprobs.sum() / count
+        policy.backward(term, last=number == len(parts) - 1)
+        loss += term.item()
+        num_computed += tokens.num_computed
     norm = policy.step(rate)
-    return SftStep(
-        step=step, loss=float(loss.detach()), grad_norm=norm, learning_rate=rate, num_tokens=tokens.num_computed
-    )
+    return SftStep(step=step, loss=loss, grad_norm=norm, learning_rate=rate, num_tokens=num_computed)
 
 
 def shuffled_batches(rows: Sequence[Row], section: SftSection) -> Iterator[list[Row]]:

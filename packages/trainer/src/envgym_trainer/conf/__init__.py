@@ -1,0 +1,1 @@
+"""The yaml files that hydra composes a config from."""
