@@ -19,6 +19,9 @@ message that becomes ``[8, 9]``, and the policy samples ``[7, 4]``. The turns ea
     [(5, 6, 4), (7, 4)]
 """
 
+import hashlib
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -252,6 +255,57 @@ class Generator(Protocol):
     def close(self) -> None:
         """Release processes and memory. May be called twice."""
         ...
+
+
+VOLATILE_CONFIG_KEYS = ("transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache")
+"""Entries of a model's config that say how it was loaded, not what it is."""
+
+
+def model_fingerprint(config_json: str, parameters: Iterable[tuple[str, tuple[int, ...], bytes]]) -> str:
+    """Identify a model by its config and the beginning of every parameter.
+
+    Args:
+        config_json: the model's config as JSON with sorted keys, less ``VOLATILE_CONFIG_KEYS``.
+        parameters: (name, shape, the first 4,096 values in row-major order as little-endian float32), in any order.
+
+    Returns:
+        SHA-256 in hexadecimal.
+    """
+    digest = hashlib.sha256(config_json.encode())
+    for name, shape, first_values in sorted(parameters):
+        digest.update(f"\0{name}\0{shape}\0".encode())
+        digest.update(first_values)
+    return digest.hexdigest()
+
+
+FINGERPRINT_VALUES = 4096
+"""First values of each parameter that enter a fingerprint."""
+_VOLATILE_CONFIG = ("transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache")
+
+
+def model_config_json(config: Mapping[str, Any]) -> str:
+    """The part of a model's config (``config.to_dict()``) that says which model it is, as JSON.
+
+    >>> model_config_json({"hidden_size": 64, "dtype": "float32"})
+    '{"hidden_size": 64}'
+    """
+    kept = {name: value for name, value in config.items() if name not in _VOLATILE_CONFIG}
+    return json.dumps(kept, sort_keys=True, default=str)
+
+
+def model_fingerprint(config_json: str, parameters: Iterable[tuple[str, tuple[int, ...], bytes]]) -> str:
+    """SHA-256 of a model, equal on both sides of the contract for equal weights.
+
+    Args:
+        config_json: of ``model_config_json``.
+        parameters: (name, shape, the first ``FINGERPRINT_VALUES`` values in row-major order as little-endian
+            float32) of every parameter once, tied ones included once. Any order.
+    """
+    digest = hashlib.sha256(config_json.encode())
+    for name, shape, values in sorted(parameters):
+        digest.update(f"\n{name} {shape} {len(values)}\n".encode())
+        digest.update(values)
+    return digest.hexdigest()
 
 
 def _at_least(name: str, value: float, low: float) -> None:
