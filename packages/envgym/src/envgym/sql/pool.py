@@ -1,0 +1,236 @@
+"""A warm pool of query workers, shared by everything in a process and usable from any thread.
+
+A worker that outlives a deadline is killed and replaced; the next query finds another one ready.
+"""
+
+import atexit
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from typing import Any
+
+from envgym.errors import InfrastructureError
+from envgym.sql.table import Cell, Failure, Query, Table
+
+LONGEST_SQL = 1_000_000
+_KILL_AFTER_S = 0.8  # behind the deadline; the worker's own alarm comes first
+_WAIT_FOR_WORKER_S = 20.0
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# A bare ``envgym`` in ``sys.modules`` lets the worker import its few modules without the package's __init__, which
+# would load Gymnasium and numpy: 20 ms to start instead of half a second.
+_PROGRAM = """
+import sys, types
+package = types.ModuleType("envgym")
+package.__path__ = [sys.argv[1]]
+sys.modules["envgym"] = package
+from envgym.sql.worker import main
+main()
+"""
+
+
+class WorkerDied(Exception):
+    """The process ended before it answered."""
+
+    def __init__(self, returncode: int | None) -> None:
+        super().__init__(f"the SQL worker ended with code {returncode}")
+        self.returncode = returncode
+
+
+class Worker:
+    """One process, asked by one thread at a time."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _PROGRAM, _PACKAGE],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            cwd="/",
+        )
+        assert self.process.stdin is not None and self.process.stdout is not None  # both were asked for
+        self._input, self._output = self.process.stdin.fileno(), self.process.stdout.fileno()
+        os.set_blocking(self._input, False)
+
+    def ask(self, line: bytes, seconds: float) -> bytes:
+        """Send a line and return the line that answers it.
+
+        Raises:
+            TimeoutError: if no answer came in time; the worker is then of no further use.
+            WorkerDied: if the process ended.
+        """
+        deadline = time.monotonic() + seconds
+        try:
+            self._send(memoryview(line), deadline)
+            return self._receive(deadline)
+        except BrokenPipeError as error:
+            raise WorkerDied(self.process.wait()) from error
+
+    def _send(self, line: memoryview, deadline: float) -> None:
+        while line:
+            _await(self._input, select.POLLOUT, deadline)
+            line = line[os.write(self._input, line) :]
+
+    def _receive(self, deadline: float) -> bytes:
+        chunks: list[bytes] = []
+        while not chunks or not chunks[-1].endswith(b"\n"):
+            _await(self._output, select.POLLIN, deadline)
+            chunks.append(os.read(self._output, 2**20))
+            if not chunks[-1]:
+                raise WorkerDied(self.process.wait())
+        return b"".join(chunks)
+
+    def kill(self) -> None:
+        """End the process and wait until it is gone."""
+        self.process.kill()
+        self.process.wait()
+        self.release()
+
+    def release(self) -> None:
+        """Close this side of the pipes. A worker that is still there ends by itself once all copies are closed."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def _await(descriptor: int, event: int, deadline: float) -> None:
+    poll = select.poll()
+    poll.register(descriptor, event)
+    left_ms = max(0.0, deadline - time.monotonic()) * 1000
+    if not poll.poll(left_ms):
+        raise TimeoutError("the SQL worker did not answer in time")
+
+
+class WorkerPool:
+    """At most ``size`` workers, started when first needed and kept."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._workers: set[Worker] = set()
+        self._idle: list[Worker] = []
+        self._changed = threading.Condition()
+
+    def run(self, query: Query) -> Table | Failure:
+        """Run one query; the answer comes at the latest one second behind its deadline.
+
+        Raises:
+            InfrastructureError: if the database cannot be read, if the worker was ended by someone else, or if all
+                workers stay busy.
+        """
+        if len(query.sql) > LONGEST_SQL:
+            return Failure(kind="error", message=f"the statement is longer than {LONGEST_SQL} characters")
+        line = json.dumps(asdict(query)).encode() + b"\n"
+        worker = self._take()
+        usable = False
+        try:
+            answer = _read(worker.ask(line, query.seconds + _KILL_AFTER_S))
+            usable = not (isinstance(answer, Failure) and answer.kind == "memory")
+            return answer
+        except TimeoutError:
+            return _TIMEOUT
+        except WorkerDied as death:
+            if death.returncode == -signal.SIGALRM:
+                return _TIMEOUT
+            raise InfrastructureError(f"{death} while it ran a query on {query.path}") from death
+        finally:
+            self._give_back(worker, usable)
+
+    def _take(self) -> Worker:
+        with self._changed:
+            if not self._changed.wait_for(self._has_room, timeout=_WAIT_FOR_WORKER_S):
+                raise InfrastructureError(f"all {self._size} SQL workers stayed busy for {_WAIT_FOR_WORKER_S:g} s")
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.process.poll() is None:
+                    return worker
+                self._discard(worker)  # it died while idle; nobody's query was lost
+            return self._start()
+
+    def _has_room(self) -> bool:
+        return bool(self._idle) or len(self._workers) < self._size
+
+    def _start(self) -> Worker:
+        try:
+            worker = Worker()
+        except OSError as error:
+            raise InfrastructureError(f"cannot start a SQL worker: {error}") from error
+        self._workers.add(worker)
+        return worker
+
+    def _discard(self, worker: Worker) -> None:
+        self._workers.discard(worker)
+        worker.kill()
+
+    def _give_back(self, worker: Worker, usable: bool) -> None:
+        """Make the worker, or a fresh one in its place, ready for the next query."""
+        with self._changed:
+            if usable and worker in self._workers:
+                self._idle.append(worker)
+            else:
+                self._discard(worker)
+                self._idle.append(self._start())
+            self._changed.notify()
+
+    def close(self) -> None:
+        """End all workers, busy ones too; a later query starts new ones."""
+        with self._changed:
+            self._idle.clear()
+            for worker in tuple(self._workers):
+                self._discard(worker)
+
+    def leave_behind(self) -> None:
+        """In a forked child: let go of the parent's workers without ending them."""
+        for worker in self._workers:
+            worker.release()
+
+
+_TIMEOUT = Failure(kind="timeout", message="the query took too long")
+_shared: WorkerPool | None = None
+_shared_lock = threading.Lock()
+
+
+def run_query(query: Query) -> Table | Failure:
+    """Run a query in this process's shared pool. See ``WorkerPool.run``."""
+    return shared_pool().run(query)
+
+
+def shared_pool() -> WorkerPool:
+    """The pool of this process, made at first use."""
+    global _shared
+    with _shared_lock:
+        if _shared is None:
+            _shared = WorkerPool(size=max(2, min(8, os.cpu_count() or 2)))
+            atexit.register(_shared.close)
+        return _shared
+
+
+def _forget_shared_pool() -> None:
+    """A forked child must not talk to its parent's workers: two would read from one pipe."""
+    global _shared, _shared_lock
+    _shared_lock = threading.Lock()
+    if _shared is not None:
+        _shared.leave_behind()
+        _shared = None
+
+
+os.register_at_fork(after_in_child=_forget_shared_pool)
+
+
+def _read(line: bytes) -> Table | Failure:
+    reply: dict[str, Any] = json.loads(line, object_hook=_decode_blob)
+    if "broken" in reply:
+        raise InfrastructureError(reply["broken"])
+    if "failure" in reply:
+        return Failure(kind=reply["failure"], message=reply["message"])
+    columns: list[str] = reply.pop("columns")
+    rows: list[list[Cell]] = reply.pop("rows")
+    return Table(columns=tuple(columns), rows=tuple(tuple(row) for row in rows), **reply)
+
+
+def _decode_blob(found: dict[str, Any]) -> Any:
+    return bytes.fromhex(found["blob"]) if found.keys() == {"blob"} else found
