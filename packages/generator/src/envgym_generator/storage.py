@@ -125,7 +125,9 @@ def _header(metadata: Mapping[bytes, bytes], path: Path) -> dict[str, Any]:
         raise SetupError(f"{path} is a Parquet file without rollouts; give a saved GeneratorOutput")
     header = json.loads(metadata[METADATA_KEY])
     if header["format"] != FORMAT:
-        raise SetupError(f"{path} has format {header['format']} and this version reads {FORMAT}; install the other")
+        raise SetupError(
+            f"{path} has format {header['format']} and this version reads {FORMAT}; install the other"
+        )
     return header
 
 
@@ -177,11 +179,11 @@ def _messages(messages: list[Message]) -> pa.Array:
 
 
 def _message_fields(message: Message) -> dict[str, Any]:
-    is_text = isinstance(message.content, str)
+    content = message.content
     return {
         "role": message.role,
-        "text": message.content if is_text else None,
-        "parts": None if is_text else [_part_fields(part) for part in message.content],
+        "text": content if isinstance(content, str) else None,
+        "parts": None if isinstance(content, str) else [_part_fields(part) for part in content],
         "tool_calls": [_fields(call, _CALL) for call in message.tool_calls],
         "tool_call_id": message.tool_call_id,
     }

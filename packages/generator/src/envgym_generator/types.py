@@ -20,7 +20,6 @@ message that becomes ``[8, 9]``, and the policy samples ``[7, 4]``. The turns ea
 """
 
 import hashlib
-import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -266,7 +265,8 @@ def model_fingerprint(config_json: str, parameters: Iterable[tuple[str, tuple[in
 
     Args:
         config_json: the model's config as JSON with sorted keys, less ``VOLATILE_CONFIG_KEYS``.
-        parameters: (name, shape, the first 4,096 values in row-major order as little-endian float32), in any order.
+        parameters: (name, shape, the first 4,096 values in row-major order as little-endian float32), of
+            every parameter once, a tied one too; in any order.
 
     Returns:
         SHA-256 in hexadecimal.
@@ -275,36 +275,6 @@ def model_fingerprint(config_json: str, parameters: Iterable[tuple[str, tuple[in
     for name, shape, first_values in sorted(parameters):
         digest.update(f"\0{name}\0{shape}\0".encode())
         digest.update(first_values)
-    return digest.hexdigest()
-
-
-FINGERPRINT_VALUES = 4096
-"""First values of each parameter that enter a fingerprint."""
-_VOLATILE_CONFIG = ("transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache")
-
-
-def model_config_json(config: Mapping[str, Any]) -> str:
-    """The part of a model's config (``config.to_dict()``) that says which model it is, as JSON.
-
-    >>> model_config_json({"hidden_size": 64, "dtype": "float32"})
-    '{"hidden_size": 64}'
-    """
-    kept = {name: value for name, value in config.items() if name not in _VOLATILE_CONFIG}
-    return json.dumps(kept, sort_keys=True, default=str)
-
-
-def model_fingerprint(config_json: str, parameters: Iterable[tuple[str, tuple[int, ...], bytes]]) -> str:
-    """SHA-256 of a model, equal on both sides of the contract for equal weights.
-
-    Args:
-        config_json: of ``model_config_json``.
-        parameters: (name, shape, the first ``FINGERPRINT_VALUES`` values in row-major order as little-endian
-            float32) of every parameter once, tied ones included once. Any order.
-    """
-    digest = hashlib.sha256(config_json.encode())
-    for name, shape, values in sorted(parameters):
-        digest.update(f"\n{name} {shape} {len(values)}\n".encode())
-        digest.update(values)
     return digest.hexdigest()
 
 
