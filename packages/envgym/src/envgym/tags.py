@@ -50,16 +50,19 @@ def _first_of(text: str, name: str) -> Tag | None:
 
 
 def last_tag(text: str, name: str) -> Tag | None:
-    """Find the last complete tag of this name in a whole response.
+    """Find the last complete tag of this name in a whole response; of nested ones, the inner one.
 
     >>> last_tag("<answer>1</answer> no, <answer>2</answer>", "answer").content
     '2'
+    >>> last_tag("<answer><answer>3</answer></answer>", "answer").content
+    '3'
     """
     opener, closer = f"<{name}>", f"</{name}>"
     close = text.rfind(closer)
     start = text.rfind(opener, 0, close) if close >= 0 else -1
     if start < 0:
         return None
+    close = text.find(closer, start)
     return Tag(name=name, content=text[start + len(opener) : close], start=start, end=close + len(closer))
 
 
