@@ -20,7 +20,6 @@ message that becomes ``[8, 9]``, and the policy samples ``[7, 4]``. The turns ea
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
