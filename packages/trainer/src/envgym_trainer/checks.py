@@ -29,7 +29,8 @@ def check_train(config: TrainConfig, known_envs: Sequence[str]) -> None:
     Raises:
         SetupError: names the first key that is wrong.
     """
-    check_envs(config.envs, known_envs)
+    if config.generator.path is None:  # saved rollouts know their envs
+        check_envs(config.envs, known_envs)
     for name in ("steps", "tasks_per_step", "group_size"):
         at_least(name, vars(config)[name], 1)
     check_algorithm(config.algorithm, config.group_size)
@@ -119,7 +120,7 @@ def check_model(section: ModelSection, envs: Mapping[str, EnvShare]) -> None:
     elif section.recipe is None:
         raise SetupError("no model is chosen; add model=FOLDER, or model=tiny for a toy that is made at first use")
     elif len(envs) != 1:
-        raise SetupError(f"model={section.name} is made for one env, and {len(envs)} are chosen; add model=FOLDER")
+        raise SetupError(f"model={section.name} is made for one env and {len(envs)} are chosen; add model=FOLDER")
 
 
 def check_tasks(description: GeneratorDescription, split: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from envgym_generator.types import Generator, GeneratorDescription, SetupError
+from envgym_generator.types import Generator, GeneratorDescription, InfrastructureError, SetupError
 from envgym_trainer import checks, dotted_path
 from envgym_trainer.command_line import default_values, env_names, group_options, read_command_line
 from envgym_trainer.config import EvalConfig, ModelSection, SftConfig, TrainConfig
@@ -31,7 +31,7 @@ USAGE = {
 SCHEMAS = {"train": TrainConfig, "eval": EvalConfig, "sft": SftConfig}
 GROUPS = {
     "train": ("model", "engine", "generator", "algorithm"),
-    "eval": ("model", "engine", "generator"),
+    "eval": ("model", "engine"),
     "sft": ("model",),
 }
 EVERYDAY = (
@@ -78,6 +78,9 @@ def run_command(name: str, main: Callable[[Sequence[str]], None], arguments: Seq
         return _stop(name, error, 2)
     except RunError as error:
         return _stop(name, error, 1)
+    except InfrastructureError as error:
+        print(f"trainer-{name}: {error}", file=sys.stderr)  # with the traceback of what broke
+        return 1
     except KeyboardInterrupt:
         return _stop(name, "stopped by Ctrl-C; everything up to the last finished step is kept", 130)
     return 0
@@ -110,7 +113,7 @@ def train_main(arguments: Sequence[str]) -> None:
     """Everything that ``trainer-train`` does."""
     config = read_command_line("train", TrainConfig, arguments)
     checks.check_train(config, env_names())
-    folder = RunFolder(run_path(config.run_dir, "+".join(config.envs), config.model.name))
+    folder = RunFolder(run_path(config.run_dir, "+".join(config.envs) or "replay", config.model.name))
     generator, description, model_folder = prepare_generator(config, config.seed)
     try:
         checks.check_tasks(description, "train")

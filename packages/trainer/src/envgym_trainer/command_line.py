@@ -104,14 +104,32 @@ def hydra_overrides(arguments: Sequence[str]) -> list[str]:
     for argument in arguments:
         key, separator, value = argument.partition("=")
         if key == "model" and separator and value not in group_options("model"):
-            quoted = value.replace("'", "\\'")
-            name = Path(value).resolve().name.replace("'", "\\'")
-            overrides += ["model=pretrained", f"model.path='{quoted}'", f"model.name='{name}'"]
+            facts = {"path": value, "name": Path(value).resolve().name} | facts_from_run(Path(value))
+            overrides += ["model=pretrained", *(f"model.{name}={quote(fact)}" for name, fact in facts.items())]
         elif key == "env":
             overrides.append(f"+{argument}")
         else:
             overrides.append(argument)
     return overrides
+
+
+def facts_from_run(folder: Path) -> dict[str, Any]:
+    """What the config of the run that saved a checkpoint says about its model; nothing for any other folder."""
+    path = folder.resolve().parent.parent / "config.yaml"
+    if folder.resolve().parent.name != "checkpoints" or not path.is_file():
+        return {}
+    model = cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.load(path))).get("model", {})
+    facts = {name: model[name] for name in ("lr", "max_turn_tokens", "max_rollout_tokens") if name in model}
+    return facts | {"name": f"{model['name']}-{folder.resolve().name}"} if "name" in model else facts
+
+
+def quote(value: object) -> str:
+    """A value as hydra's grammar takes it; text is quoted, whatever is in it."""
+    if not isinstance(value, str):
+        return str(value)
+    # Backslashes count only before a quote, the closing one included; there they are doubled.
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + found[2].replace("'", "\\'"), value)
+    return f"'{escaped}'"
 
 
 def env_shares(chosen: str | None, arguments: Mapping[str, Any], envs: Mapping[str, Any]) -> dict[str, EnvShare]:

@@ -25,7 +25,7 @@ class ModelSection:
 
     name: str = MISSING
     """What run folders call the model."""
-    path: str | None = None
+    path: str | None = MISSING
     """Model folder in Hugging Face's layout, with tokenizer and chat template. ``model=FOLDER`` sets it."""
     recipe: str | None = None
     """Instead of a path: function that makes the model at first use, as ``package.module:function``."""
@@ -55,7 +55,7 @@ class GeneratorSection:
 
     target: str = MISSING
     """Function that builds the generator, as ``package.module:function``."""
-    path: str | None = None
+    path: str | None = MISSING
     """Of ``generator=replay``: the saved GeneratorOutput (a file of ``rollouts/``) to train on."""
     max_failed_share: float = 0.5
     """Failed rollouts ÷ all of a step, above which the run stops."""

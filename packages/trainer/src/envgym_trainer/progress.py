@@ -20,12 +20,11 @@ class Progress:
 
     def __init__(self, console: Console | None = None) -> None:
         """Write to a console; by default standard output."""
-        # Numbers and paths are left in one colour: highlighting them makes lines restless.
-        self._console = console or Console(highlight=False, soft_wrap=True)
+        self._console = console or Console(soft_wrap=True)
 
     def say(self, line: str) -> None:
         """Print one line, above the bar where there is one."""
-        self._console.print(line, markup=False)
+        self._console.print(line, markup=False, highlight=False)
 
     @contextmanager
     def track(self, title: str, total: int, *, every_step: bool = False) -> Iterator[Advance]:

@@ -42,6 +42,7 @@ class RunFolder:
 
     def _save_output(self, kind: str, number: int, output: GeneratorOutput) -> Path:
         target = self.path / kind / f"step_{number}.parquet"
+        target.parent.mkdir(exist_ok=True)
         storage.save(output, target)
         return target
 

@@ -10,7 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from envgym_generator.types import Generator, GeneratorDescription, GeneratorInput, GeneratorOutput
+from envgym_generator.types import (
+    Generator,
+    GeneratorDescription,
+    GeneratorInput,
+    GeneratorOutput,
+    InfrastructureError,
+)
 from envgym_trainer.config import TrainConfig
 from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection, leave_process_group
 from envgym_trainer.determinism import seed_everything
@@ -117,12 +123,13 @@ class Training:
 
         Raises:
             RunError: if the run cannot go on.
+            InfrastructureError: if too many rollouts of a step failed.
             KeyboardInterrupt: after Ctrl-C, once everything is saved.
         """
         with self._interruption:
             try:
                 self._loop()
-            except (RunError, KeyboardInterrupt):
+            except (RunError, InfrastructureError, KeyboardInterrupt):
                 if self._version and not self._interruption.insisted:
                     self._save_checkpoint()
                 raise
@@ -165,7 +172,7 @@ class Training:
         requests = train_requests(
             step,
             seed=config.seed,
-            weights={name: share.weight for name, share in config.envs.items()},
+            weights=self._env_weights(),
             num_tasks=split_sizes(self._description, "train"),
             tasks_per_step=config.tasks_per_step,
             group_size=config.group_size,
@@ -180,6 +187,11 @@ class Training:
                     purpose="train",
                 )
             )
+
+    def _env_weights(self) -> dict[str, float]:
+        """By env; 1 for those that the config does not mention, as when saved rollouts are replayed."""
+        shares = self._config.envs
+        return {env: shares[env].weight if env in shares else 1.0 for env in self._description.num_tasks}
 
     def _update(self, step: int, output: GeneratorOutput) -> tuple[dict[str, float], int]:
         """Update the policy by the rollouts of a step; metrics, and the number of ids computed."""
@@ -322,7 +334,7 @@ def step_text(row: Mapping[str, float], steps: int) -> str:
     shown = (
         ("reward", "reward/mean", ".3f"),
         ("success", "reward/success_rate", ".1%"),
-        ("loss", "loss/policy", "+.4f"),
+        ("loss", "loss/policy", "+.1e"),
         ("grad", "grad/norm", ".3f"),
         ("parity", "parity/logprob_abs_diff_max", ".0e"),
         ("failed", "rollout/failed", ".0f"),

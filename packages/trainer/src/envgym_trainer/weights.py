@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator
 import torch
 from transformers import PretrainedConfig
 
-from envgym_generator.types import Generator, model_fingerprint
+from envgym_generator.types import VOLATILE_CONFIG_KEYS, Generator, model_fingerprint
 
 FINGERPRINT_VALUES = 4096
 """Of each parameter, as the contract says."""
-VOLATILE_KEYS = ("transformers_version", "_name_or_path", "dtype", "torch_dtype", "use_cache")
-"""Of a model's config: they say where and how it was loaded, not what it is."""
 
 
 def send_weights(
@@ -53,5 +51,5 @@ def first_values(tensor: torch.Tensor) -> bytes:
 
 def config_json(config: PretrainedConfig) -> str:
     """A model's config, less what is volatile, as JSON with sorted keys."""
-    values = {key: value for key, value in config.to_dict().items() if key not in VOLATILE_KEYS}
+    values = {key: value for key, value in config.to_dict().items() if key not in VOLATILE_CONFIG_KEYS}
     return json.dumps(values, sort_keys=True)
