@@ -12,6 +12,7 @@ from envgym.rewards.outcome import RewardFunction
 REWARDS: dict[str, str] = {
     "bbox_giou": "envgym.rewards.bbox:bbox_giou_reward",
     "exact_alnum": "envgym.rewards.exact_alphanumeric:exact_answer_alphanumeric_reward",
+    "final_number": "envgym.rewards.final_number:final_number_reward",
     "format": "envgym.rewards.format:format_reward",
     "geo3k": "envgym.rewards.geo3k:geo3k_reward",
     "math_expr": "envgym.rewards.math_expression:math_expression_reward",
