@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from envgym.errors import InfrastructureError as InfrastructureError
 from envgym.errors import SetupError as SetupError
 from envgym.messages import JSON as JSON
 from envgym.messages import Message as Message

@@ -1,0 +1,1 @@
+"""What samples tokens: one file per engine, all behind ``protocol.Engine``."""
