@@ -1,7 +1,9 @@
 """envgym: Gymnasium-style text environments for reinforcement learning of language models."""
 
+from typing import TYPE_CHECKING
+
 from envgym.env import Reply, TextEnv
-from envgym.errors import BadGoldError, InfrastructureError, SetupError
+from envgym.errors import BadGoldError, InfrastructureError, RewardError, SetupError
 from envgym.messages import ImagePart, Message, Part, Task, TextPart, ToolCall
 from envgym.registration import (
     check_arguments,
@@ -12,6 +14,9 @@ from envgym.registration import (
 )
 from envgym.spaces import MessagesSpace, TextSpace
 
+if TYPE_CHECKING:
+    from envgym.checking import check_env
+
 __all__ = [
     "BadGoldError",
     "ImagePart",
@@ -20,6 +25,7 @@ __all__ = [
     "MessagesSpace",
     "Part",
     "Reply",
+    "RewardError",
     "SetupError",
     "Task",
     "TextEnv",
@@ -27,6 +33,7 @@ __all__ = [
     "TextSpace",
     "ToolCall",
     "check_arguments",
+    "check_env",
     "env_names",
     "load_env_class",
     "make_env",
@@ -34,3 +41,12 @@ __all__ = [
 ]
 
 register_in_gymnasium()
+
+
+def __getattr__(name: str) -> object:
+    """Import ``check_env`` when it is asked for: envs are checked in tests, not where they are played."""
+    if name == "check_env":
+        from envgym.checking import check_env
+
+        return check_env
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -32,7 +32,7 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from envgym.errors import SetupError
+from envgym.errors import RewardError, SetupError
 from envgym.messages import Message, Task
 from envgym.spaces import MessagesSpace, TextSpace
 
@@ -163,7 +163,7 @@ class TextEnv(gymnasium.Env[Observation, str]):
 
         Raises:
             ResetNeeded: before the first ``reset`` and after the end of an episode.
-            ValueError: if the env's own reward is not finite or leaves ``reward_range``.
+            RewardError: if the env's own reward is not finite or leaves ``reward_range``.
         """
         if not self._open:
             raise ResetNeeded("the episode is over (or none was started): call reset() before step()")
@@ -185,9 +185,13 @@ class TextEnv(gymnasium.Env[Observation, str]):
         total = self._return + reward
         name = type(self).__name__
         if not math.isfinite(reward):
-            raise ValueError(f"{name} gave the reward {reward} at turn {self.turn}; rewards must be finite")
+            raise RewardError(
+                f"{name} gave the reward {reward} at turn {self.turn}; rewards must be finite", reward
+            )
         if not (low - slack <= reward <= high + slack and low - slack <= total <= high + slack):
-            raise ValueError(f"{name} gave {reward} (sum {total}), outside its reward_range ({low}, {high})")
+            raise RewardError(
+                f"{name} gave {reward} (sum {total}), outside its reward_range ({low}, {high})", reward
+            )
 
     @property
     def turns_left(self) -> int:

@@ -1,4 +1,6 @@
-"""The three kinds of fault told apart everywhere: wrong input, broken infrastructure, an unreadable gold."""
+"""The faults told apart everywhere: wrong input, broken infrastructure, an unreadable gold, a wrong reward."""
+
+import math
 
 
 class SetupError(ValueError):
@@ -18,3 +20,15 @@ class InfrastructureError(RuntimeError):
 
 class BadGoldError(ValueError):
     """A ground truth that cannot be read. It is never the model's fault, so it is raised and not scored."""
+
+
+class RewardError(ValueError):
+    """An env gave a reward that is not finite or leaves its ``reward_range``: a fault of the env's code.
+
+    Attributes:
+        reward: the reward of the one action that led here.
+    """
+
+    def __init__(self, message: str, reward: float = math.nan) -> None:
+        super().__init__(message)
+        self.reward = reward

@@ -6,6 +6,7 @@ is also known to Gymnasium as ``envgym/<name>-v0``.
 
 import inspect
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, cast
@@ -20,7 +21,7 @@ GROUP = "envgym.envs"
 
 def env_names() -> tuple[str, ...]:
     """Every registered name, sorted. Nothing is imported."""
-    return tuple(sorted({entry.name for entry in entry_points(group=GROUP)}))
+    return tuple(sorted({entry.name for entry in _entry_points()}))
 
 
 def load_env_class(name: str) -> type[TextEnv]:
@@ -40,8 +41,14 @@ def load_env_class(name: str) -> type[TextEnv]:
     return found
 
 
+@cache
+def _entry_points() -> tuple[EntryPoint, ...]:
+    """The entries of the group, read once: reading costs more than building an env."""
+    return tuple(entry_points(group=GROUP))
+
+
 def _entry_point(name: str) -> EntryPoint:
-    for entry in entry_points(group=GROUP):
+    for entry in _entry_points():
         if entry.name == name:
             return entry
     raise SetupError(f"unknown env {name!r}; the registered envs are: {', '.join(env_names())}")
@@ -72,7 +79,7 @@ def make_env(name: str, **arguments: Any) -> TextEnv:
 
 def register_in_gymnasium() -> None:
     """Make every registered name known to Gymnasium as ``envgym/<name>-v0``, still without importing it."""
-    for entry in entry_points(group=GROUP):
+    for entry in _entry_points():
         env_id = f"envgym/{entry.name}-v0"
         if env_id not in gymnasium.registry:
             gymnasium.register(id=env_id, entry_point=entry.value)
