@@ -11,7 +11,10 @@ from envgym.rewards.outcome import RewardFunction
 
 REWARDS: dict[str, str] = {
     "bbox_giou": "envgym.rewards.bbox:bbox_giou_reward",
+    "cover_match": "envgym.rewards.short_answer:cover_match_reward",
     "exact_alnum": "envgym.rewards.exact_alphanumeric:exact_answer_alphanumeric_reward",
+    "exact_match": "envgym.rewards.short_answer:exact_match_reward",
+    "f1": "envgym.rewards.short_answer:f1_reward",
     "final_number": "envgym.rewards.final_number:final_number_reward",
     "format": "envgym.rewards.format:format_reward",
     "geo3k": "envgym.rewards.geo3k:geo3k_reward",

@@ -1,0 +1,1 @@
+"""The envs that come with envgym."""

@@ -1,0 +1,229 @@
+"""``search``: look things up in a collection of documents, then answer.
+
+    user       …the question…
+    assistant  <search>who founded Arvel</search>
+    user       <information>The guild Arvel was founded by Mirel.</information>
+    assistant  <answer>Mirel</answer>
+
+Without arguments it plays in the fictional world of ``envgym.worlds.search``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from envgym.env import Observation, Reply, Split, TextEnv
+from envgym.errors import SetupError
+from envgym.messages import Message, Task
+from envgym.prompt import fill, load_prompt
+from envgym.retrieval.bm25 import bm25_index
+from envgym.retrieval.corpus import Document, load_corpus
+from envgym.retrieval.protocol import Retriever
+from envgym.reward_list import load_reward_list
+from envgym.rewards.answer import exact_match
+from envgym.rewards.outcome import as_outcome
+from envgym.tags import check_tag_name, defuse, first_tag
+from envgym.task_file import load_tasks
+from envgym.worlds.search import make_world
+
+PROMPT = (
+    "Answer the question. To look something up, write <{search}> words </{search}>; what is found comes back as "
+    "<{information}> text </{information}>. To answer, write <{answer}> short answer </{answer}>. "
+    "You have {max_turns} turns.\nQuestion: {question}"
+)
+_DEFAULT_REWARDS: tuple[Mapping[str, Any], ...] = ({"name": "exact_match"},)
+
+RETRIEVERS: dict[str, Callable[[tuple[Document, ...]], Retriever]] = {"bm25": bm25_index}
+"""Retriever by name: a function from the corpus to the retriever, which it keeps for the next env."""
+
+
+class SearchEnv(TextEnv):
+    """Question answering with a search tool.
+
+    A turn is one action: a search, which earns 0, or an answer, which earns its reward and ends the episode. What
+    stands behind the first complete tag of an action is ignored.
+    """
+
+    version = "1"
+    isolation = "inline"
+    deadline_s = 30.0
+
+    def __init__(
+        self,
+        *,
+        corpus: str | None = None,
+        tasks: str | None = None,
+        eval_tasks: str | None = None,
+        retriever: str = "bm25",
+        topk: int | None = None,
+        max_turns: int = 4,
+        split: Split = "train",
+        world_seed: int = 0,
+        max_document_characters: int = 2_000,
+        prompt: str = PROMPT,
+        search_tag: str = "search",
+        information_tag: str = "information",
+        answer_tag: str = "answer",
+        rewards: Sequence[Mapping[str, Any]] = _DEFAULT_REWARDS,
+    ) -> None:
+        """Set up the env; documents, index and tasks are loaded once per process.
+
+        Args:
+            corpus: JSON-lines file of ``{"id", "contents"}``, first line of contents = the quoted title. Without
+                it the embedded world is played.
+            tasks: JSON-lines file of ``{"id", "question", "answers"}``. One file serves both splits: a tenth of
+                the tasks, by a hash of their ids, is for evaluation. Needed with ``corpus``.
+            eval_tasks: file for the evaluation split.
+            retriever: one of ``RETRIEVERS``.
+            topk: documents per search. By default 1 in the embedded world, whose documents are single sentences,
+                and 3 elsewhere.
+            max_turns: turns of an episode, the answer's included.
+            split: the tasks that ``reset`` draws from.
+            world_seed: of the embedded world.
+            max_document_characters: a longer document is cut there, and says so.
+            prompt: text or file with the field ``{question}``; ``{max_turns}`` and the tag names ``{search}``,
+                ``{information}`` and ``{answer}`` are filled in too.
+            search_tag: name of the tag around a search.
+            information_tag: name of the tag around what was found.
+            answer_tag: name of the tag around the answer.
+            rewards: what an answer earns: a list of ``{"name", "weight", "kwargs"}`` whose weighted mean counts;
+                see ``envgym.reward_list``.
+
+        Raises:
+            SetupError: for a value out of range, a file that is missing or malformed, or an unknown name.
+        """
+        super().__init__(max_turns=max_turns, split=split)
+        if topk is not None and topk < 1:
+            raise SetupError(f"topk is {topk}; a search must return at least 1 document")
+        if max_document_characters < 1:
+            raise SetupError(f"max_document_characters is {max_document_characters}; it must be at least 1")
+        if retriever not in RETRIEVERS:
+            raise SetupError(f"unknown retriever {retriever!r}; there is: {', '.join(RETRIEVERS)}")
+        self._tags = {
+            "search": check_tag_name(search_tag),
+            "information": check_tag_name(information_tag),
+            "answer": check_tag_name(answer_tag),
+        }
+        if len(set(self._tags.values())) < len(self._tags):
+            raise SetupError(f"the tags are {', '.join(self._tags.values())}; their names must differ")
+        self.stop_strings = tuple(f"</{self._tags[name]}>" for name in ("search", "answer"))
+        self._prompt = load_prompt(prompt)
+        self._score = load_reward_list(rewards, {"answer_tag": answer_tag})
+        documents, self._tasks = _load_data(corpus, tasks, eval_tasks, world_seed)
+        self._retriever = RETRIEVERS[retriever](documents)
+        self.topk = topk if topk is not None else 1 if corpus is None else 3
+        self._max_characters = max_document_characters
+        self._searches = 0
+        self._queries: set[str] = set()
+
+    def tasks(self, split: Split) -> Sequence[Task]:
+        """The tasks of a split."""
+        return self._tasks[split]
+
+    def open(self, task: Task) -> Observation:
+        """Ask the question."""
+        self._searches = 0
+        self._queries = set()
+        # The question may come from anywhere; the prompt's own tags are the only ones in it.
+        fields = {"question": self._defuse(str(task.data["question"])), "max_turns": self.max_turns, **self._tags}
+        return (Message(role="user", content=fill(self._prompt, fields)),)
+
+    def respond(self, action: str) -> Reply:
+        """Search, or judge the answer."""
+        tag = first_tag(action, (self._tags["search"], self._tags["answer"]))
+        if tag is None:
+            return self._reply(self._explain(action))
+        if tag.name == self._tags["answer"]:
+            return self._judge(action[tag.start : tag.end], tag.content)
+        return self._reply(self._search(tag.content.strip()))
+
+    def _judge(self, tagged: str, answer: str) -> Reply:
+        golds: Sequence[str] = self.task.answer["answers"]
+        outcome = as_outcome(self._score(golds, tagged))
+        right = exact_match(answer.strip(), golds) if outcome.verdict is None else outcome.verdict
+        return self._reply(None, reward=outcome.reward, success=right, terms=outcome.terms)
+
+    def _reply(
+        self,
+        text: str | None,
+        *,
+        reward: float = 0.0,
+        success: bool = False,
+        terms: Mapping[str, float] | None = None,
+    ) -> Reply:
+        """Go on with an observation, or end where there is none."""
+        metrics = {"searches": float(self._searches)}
+        if "kind" in self.task.data:
+            metrics[f"success/{self.task.data['kind']}"] = float(success)
+        return Reply(
+            observation=() if text is None else (Message(role="user", content=text),),
+            reward=reward,
+            done=text is None,
+            success=success,
+            reward_terms=terms or {},
+            metrics=metrics,
+        )
+
+    def _search(self, query: str) -> str:
+        if not query:
+            return self._information("The search was empty. Write the words to look for between the tags.")
+        self._searches += 1
+        if query in self._queries:
+            return self._information("This search was made before and finds the same again. Try other words.")
+        self._queries.add(query)
+        documents = self._retriever.search(query, self.topk)
+        if not documents:
+            return self._information("Nothing was found. Try other words.")
+        return self._information("\n".join(self._show(document) for document in documents))
+
+    def _show(self, document: Document) -> str:
+        """One line for a document: its title, unless the text names it anyway, and the text."""
+        text = " ".join(document.text.split())
+        if len(text) > self._max_characters:
+            text = f"{text[: self._max_characters]} [cut: {len(text) - self._max_characters} characters more]"
+        named = not document.title or document.title in text
+        return self._defuse(text if named else f"{document.title}: {text}")
+
+    def _defuse(self, text: str) -> str:
+        return defuse(text, self._tags.values())
+
+    def _information(self, text: str) -> str:
+        name = self._tags["information"]
+        return f"<{name}>{text}</{name}>"
+
+    def _explain(self, action: str) -> str:
+        """Say what was wrong with an action that holds no complete tag."""
+        search, answer = self._tags["search"], self._tags["answer"]
+        opened = next((name for name in (search, answer) if f"<{name}>" in action), None)
+        if opened is not None:
+            return f"<{opened}> was opened and not closed. Close it with </{opened}>."
+        return f"There was no action. Write <{search}> words </{search}> or <{answer}> answer </{answer}>."
+
+    def demonstrate(self, rng: np.random.Generator) -> Iterator[str]:
+        """Send the task's ``queries`` in order, then give its first answer.
+
+        Raises:
+            NotImplementedError: if the task does not say what to look for.
+        """
+        if "queries" not in self.task.answer:
+            raise NotImplementedError("these tasks have no `queries`, so no scripted expert can play them")
+        search, answer = self._tags["search"], self._tags["answer"]
+        for query in self.task.answer["queries"]:
+            yield f"<{search}> {query} </{search}>"
+        yield f"<{answer}> {self.task.answer['answers'][0]} </{answer}>"
+
+
+def _load_data(
+    corpus: str | None, tasks: str | None, eval_tasks: str | None, world_seed: int
+) -> tuple[tuple[Document, ...], Mapping[Split, tuple[Task, ...]]]:
+    """Documents and tasks: from files, or of the embedded world."""
+    if corpus is None and tasks is None and eval_tasks is None:
+        world = make_world(world_seed)
+        return world.documents, world.tasks
+    if tasks is None:
+        raise SetupError(
+            "a corpus or eval_tasks was given without tasks; name a JSON-lines file with env.tasks=FILE"
+        )
+    documents = load_corpus(corpus) if corpus is not None else make_world(world_seed).documents
+    return documents, load_tasks(tasks, eval_tasks)

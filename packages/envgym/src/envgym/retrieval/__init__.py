@@ -1,0 +1,1 @@
+"""Retrievers: where the ``search`` env finds its documents."""
