@@ -9,14 +9,16 @@ Needs the extra ``datasets``, imported when the first dataset is loaded.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, overload
 
 from envgym.errors import SetupError
 from envgym.extra import missing_extra
+from envgym.messages import Task
 
 FILE_FORMATS = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".json": "json"}
 
@@ -124,3 +126,32 @@ def _pick_split(source: str, loaded: object, split: str | None) -> Rows:
             f"{source!r} has no split {chosen!r}; name one of {', '.join(sorted(tables))} behind an @"
         )
     return tables[chosen]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowTasks(Sequence[Task]):
+    """Tasks that are made from the rows of a table whenever they are asked for."""
+
+    rows: Rows
+    numbers: Sequence[int]
+    """The rows that are tasks, in order."""
+    make: Callable[[Mapping[str, Any], int], Task]
+    """Makes a task from a row and its number."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> "RowTasks": ...
+
+    def __getitem__(self, index: int | slice) -> "Task | RowTasks":
+        if isinstance(index, slice):
+            return replace(self, numbers=self.numbers[index])
+        number = self.numbers[index]
+        return self.make(self.rows[number], number)
+
+    def select(self, positions: Sequence[int]) -> "RowTasks":
+        """The tasks at these positions."""
+        return replace(self, numbers=[self.numbers[position] for position in positions])

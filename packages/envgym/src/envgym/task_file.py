@@ -1,62 +1,31 @@
-"""Tasks as JSON lines: questions with their accepted answers."""
+"""Tasks as JSON lines or as rows of a dataset, divided into training and evaluation."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 from envgym.env import Split
 from envgym.errors import SetupError
 from envgym.json_lines import read_json_lines
 from envgym.messages import Task
+from envgym.task_dataset import RowTasks, is_dataset, load_rows
 
 EVAL_SHARE = 10
-"""One task in this many is for evaluation where one file serves both splits."""
+"""One task in this many is for evaluation where one source serves both splits."""
 _ANSWER_FIELDS = ("answers", "queries", "supporting_titles", "supporting_ids")
 """Ground truth: what never reaches the model."""
 
-
-def load_tasks(tasks: str, eval_tasks: str | None) -> dict[Split, tuple[Task, ...]]:
-    """Load the tasks of both splits: ``question`` and ``answers`` on each line, ``id`` and more if you like.
-
-    Where there is no file for evaluation, a tenth of ``tasks``, at least one, is chosen by a hash of their ids, so
-    that a task stays on its side when others are added.
-
-    Raises:
-        SetupError: if a file is missing, malformed or empty.
-    """
-    loaded = load_task_file(tasks)
-    if eval_tasks is not None:
-        return {"train": loaded, "eval": load_task_file(eval_tasks)}
-    return split_by_id(loaded, tasks)
+MakeTask: TypeAlias = Callable[[Mapping[str, Any], str, int], Task]
+"""``make(fields, place, number)``: a task from a line or row. ``place`` names it in messages, ``number`` counts
+from 0 and serves as an id where there is none. It raises ``SetupError`` for fields that it cannot use. Hashable,
+since it is part of a cache's key."""
 
 
-def load_task_file(path: str) -> tuple[Task, ...]:
-    """Load one file; read once per process, and again if it changes."""
-    resolved = Path(path).expanduser().resolve()
-    if not resolved.is_file():
-        raise SetupError(
-            f"tasks file {path} does not exist; give a JSON-lines file of {{question, answers}} objects"
-        )
-    state = resolved.stat()
-    return _load(resolved, state.st_mtime_ns, state.st_size)
-
-
-@lru_cache(maxsize=16)
-def _load(path: Path, modified: int, size: int) -> tuple[Task, ...]:
-    tasks = tuple(make_task(fields, f"{path}, line {number}", number - 1) for number, fields in
-                  read_json_lines(path, "tasks file"))  # fmt: skip
-    if not tasks:
-        raise SetupError(
-            f"tasks file {path} holds no tasks; give a JSON-lines file of {{question, answers}} objects"
-        )
-    check_ids(tasks, str(path))
-    return tasks
-
-
-def make_task(fields: dict[str, Any], place: str, number: int) -> Task:
-    """A task from a line's fields; ``place`` names the line in messages.
+def make_task(fields: Mapping[str, Any], place: str, number: int) -> Task:
+    """A task with a ``question`` and its accepted ``answers``; other fields go into its ``data``.
 
     Raises:
         SetupError: if the question or the answers are not what they should be.
@@ -66,19 +35,75 @@ def make_task(fields: dict[str, Any], place: str, number: int) -> Task:
         raise SetupError(f'{place}: "question" must be a string that is not empty')
     if isinstance(answers, str):
         answers = [answers]
-    if not _is_strings(answers):
+    if not is_strings(answers):
         raise SetupError(f'{place}: "answers" must be a list of at least one string')
     data = {name: value for name, value in fields.items() if name not in (*_ANSWER_FIELDS, "id", "titles")}
-    truth = {name: tuple(fields[name]) for name in _ANSWER_FIELDS[1:] if _is_strings(fields.get(name))}
-    return Task(
-        id=str(fields.get("id", number)), data=data, answer={"answers": tuple(cast("list[str]", answers)), **truth}
-    )
+    truth = {name: tuple(fields[name]) for name in _ANSWER_FIELDS[1:] if is_strings(fields.get(name))}
+    return Task(id=str(fields.get("id", number)), data=data, answer={"answers": tuple(answers), **truth})
 
 
-def _is_strings(value: object) -> bool:
-    return (
-        isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in cast("list[Any]", value))
-    )
+def is_strings(value: object) -> TypeGuard[list[str]]:
+    """Whether this is a list of at least one string, and of nothing else."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(item, str) for item in cast("list[object]", value))
+
+
+def load_tasks(tasks: str, eval_tasks: str | None, make: MakeTask = make_task) -> Mapping[Split, Sequence[Task]]:
+    """Load the tasks of both splits, each from a JSON-lines file or a dataset (see ``envgym.task_dataset``).
+
+    Where nothing is named for evaluation, a tenth of ``tasks``, at least one, is chosen by a hash of their ids, so
+    that a task stays on its side when others are added. Read once per process, and again if a file changes.
+
+    Raises:
+        SetupError: if a file or dataset is missing, malformed or empty.
+    """
+    return _load_splits(_version(tasks), None if eval_tasks is None else _version(eval_tasks), make)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Version:
+    """A source of tasks, and for a file its state."""
+
+    source: str
+    modified: int = 0
+    size: int = 0
+
+
+def _version(source: str) -> _Version:
+    if is_dataset(source):
+        return _Version(source=source)
+    path = Path(source).expanduser().resolve()
+    if not path.is_file():
+        raise SetupError(f"tasks file {source} does not exist; give a JSON-lines file or the name of a dataset")
+    state = path.stat()
+    return _Version(source=str(path), modified=state.st_mtime_ns, size=state.st_size)
+
+
+@lru_cache(maxsize=16)
+def _load_splits(tasks: _Version, eval_tasks: _Version | None, make: MakeTask) -> Mapping[Split, Sequence[Task]]:
+    loaded = _load(tasks, make)
+    if eval_tasks is not None:
+        return {"train": loaded, "eval": _load(eval_tasks, make)}
+    return split_by_id(loaded, tasks.source)
+
+
+def _load(version: _Version, make: MakeTask) -> Sequence[Task]:
+    tasks = _row_tasks(version.source, make) if is_dataset(version.source) else _file_tasks(version.source, make)
+    if not tasks:
+        raise SetupError(f"{version.source} holds no tasks")
+    check_ids(tasks, version.source)
+    return tasks
+
+
+def _file_tasks(path: str, make: MakeTask) -> tuple[Task, ...]:
+    lines = read_json_lines(Path(path), "tasks file")
+    return tuple(make(fields, f"{path}, line {number}", number - 1) for number, fields in lines)
+
+
+def _row_tasks(source: str, make: MakeTask) -> RowTasks:
+    rows = load_rows(source)
+    return RowTasks(rows=rows, numbers=range(len(rows)), make=lambda row, n: make(row, f"{source}, row {n}", n))
 
 
 def check_ids(tasks: Iterable[Task], place: str) -> None:
@@ -90,20 +115,26 @@ def check_ids(tasks: Iterable[Task], place: str) -> None:
         seen.add(task.id)
 
 
-def split_by_id(tasks: tuple[Task, ...], place: str) -> dict[Split, tuple[Task, ...]]:
+def split_by_id(tasks: Sequence[Task], place: str) -> dict[Split, Sequence[Task]]:
     """Divide tasks by a hash of their ids; the smallest hash is always for evaluation.
 
     Raises:
         SetupError: if there is only one task, which cannot serve both splits.
     """
     if len(tasks) < 2:
-        raise SetupError(f"tasks file {place} holds one task; give at least 2, or name a file with env.eval_tasks")
-    hashes = {task.id: int.from_bytes(hashlib.sha256(task.id.encode()).digest()[:8], "big") for task in tasks}
-    smallest = min(hashes.values())
-    chosen = {name for name, value in hashes.items() if value % EVAL_SHARE == 0 or value == smallest}
-    if len(chosen) == len(tasks):
-        chosen = {name for name, value in hashes.items() if value == smallest}
+        raise SetupError(f"{place} holds one task; give at least 2, or name the others with env.eval_tasks")
+    hashes = [int.from_bytes(hashlib.sha256(task.id.encode()).digest()[:8], "big") for task in tasks]
+    smallest = min(hashes)
+    evaluated = [value % EVAL_SHARE == 0 or value == smallest for value in hashes]
+    if all(evaluated):
+        evaluated = [value == smallest for value in hashes]
     return {
-        "train": tuple(task for task in tasks if task.id not in chosen),
-        "eval": tuple(task for task in tasks if task.id in chosen),
+        "train": _select(tasks, [number for number, chosen in enumerate(evaluated) if not chosen]),
+        "eval": _select(tasks, [number for number, chosen in enumerate(evaluated) if chosen]),
     }
+
+
+def _select(tasks: Sequence[Task], numbers: Sequence[int]) -> Sequence[Task]:
+    if isinstance(tasks, RowTasks):
+        return tasks.select(numbers)
+    return tuple(tasks[number] for number in numbers)

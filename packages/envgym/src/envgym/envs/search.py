@@ -216,7 +216,7 @@ class SearchEnv(TextEnv):
 
 def _load_data(
     corpus: str | None, tasks: str | None, eval_tasks: str | None, world_seed: int
-) -> tuple[tuple[Document, ...], Mapping[Split, tuple[Task, ...]]]:
+) -> tuple[tuple[Document, ...], Mapping[Split, Sequence[Task]]]:
     """Documents and tasks: from files, or of the embedded world."""
     if corpus is None and tasks is None and eval_tasks is None:
         world = make_world(world_seed)

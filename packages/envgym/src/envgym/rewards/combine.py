@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from envgym.rewards.outcome import Outcome, RewardFunction, Status, as_outcome
 
@@ -17,7 +18,7 @@ class CombinedReward:
     weights: tuple[float, ...]
     """They sum to 1."""
 
-    def __call__(self, ground_truth: str, response: str) -> Outcome:
+    def __call__(self, ground_truth: Any, response: str) -> Outcome:
         """Score with every function.
 
         Returns:
