@@ -87,6 +87,10 @@ def test_half_a_surrogate_pair_can_be_sent() -> None:
     assert json.loads(encode_request("query", "a\ud800b", 3))["query"] == "a?b"
 
 
+def test_a_long_query_is_cut() -> None:
+    assert json.loads(encode_request("query", "a" * 1_000_000, 3))["query"] == "a" * 4_000
+
+
 @pytest.mark.parametrize("return_scores", [True, False])
 def test_what_our_server_answers_reads_back(return_scores: bool) -> None:
     answer = encode_answer([[(ARVEL, 1.5)]], return_scores=return_scores)

@@ -8,22 +8,22 @@
 Without arguments it plays in the fictional world of ``envgym.worlds.search``.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from envgym.env import Observation, Reply, Split, TextEnv
+from envgym.envs.search_progress import SearchProgress
 from envgym.errors import SetupError
 from envgym.messages import Message, Task
 from envgym.prompt import fill, load_prompt
-from envgym.retrieval.bm25 import bm25_index
+from envgym.retrieval.choice import choose_retriever
 from envgym.retrieval.corpus import Document, load_corpus
-from envgym.retrieval.protocol import Retriever
 from envgym.reward_list import load_reward_list
 from envgym.rewards.answer import exact_match
-from envgym.rewards.outcome import as_outcome
-from envgym.tags import check_tag_name, defuse, first_tag
+from envgym.rewards.outcome import Outcome, as_outcome
+from envgym.tags import Tag, check_tag_name, defuse, first_tag
 from envgym.task_file import load_tasks
 from envgym.worlds.search import make_world
 
@@ -33,16 +33,16 @@ PROMPT = (
     "You have {max_turns} turns.\nQuestion: {question}"
 )
 _DEFAULT_REWARDS: tuple[Mapping[str, Any], ...] = ({"name": "exact_match"},)
-
-RETRIEVERS: dict[str, Callable[[tuple[Document, ...]], Retriever]] = {"bm25": bm25_index}
-"""Retriever by name: a function from the corpus to the retriever, which it keeps for the next env."""
+_NO_OPTIONS: Mapping[str, Any] = {}
+_NO_ANSWER = Outcome(0.0, None, "no_answer")
 
 
 class SearchEnv(TextEnv):
     """Question answering with a search tool.
 
-    A turn is one action: a search, which earns 0, or an answer, which earns its reward and ends the episode. What
-    stands behind the first complete tag of an action is ignored.
+    A turn is one action: a search, or an answer, which earns its reward and ends the episode. What stands behind
+    the first complete tag of an action is ignored. A search earns nothing unless ``format_weight`` or
+    ``retrieval_weight`` say otherwise, and with them, too, nothing earns more than a right answer at once.
     """
 
     version = "1"
@@ -56,6 +56,7 @@ class SearchEnv(TextEnv):
         tasks: str | None = None,
         eval_tasks: str | None = None,
         retriever: str = "bm25",
+        retriever_options: Mapping[str, Any] = _NO_OPTIONS,
         topk: int | None = None,
         max_turns: int = 4,
         split: Split = "train",
@@ -66,16 +67,21 @@ class SearchEnv(TextEnv):
         information_tag: str = "information",
         answer_tag: str = "answer",
         rewards: Sequence[Mapping[str, Any]] = _DEFAULT_REWARDS,
+        format_weight: float = 0.0,
+        retrieval_weight: float = 0.0,
     ) -> None:
         """Set up the env; documents, index and tasks are loaded once per process.
 
         Args:
             corpus: JSON-lines file of ``{"id", "contents"}``, first line of contents = the quoted title. Without
                 it the embedded world is played.
-            tasks: JSON-lines file of ``{"id", "question", "answers"}``. One file serves both splits: a tenth of
-                the tasks, by a hash of their ids, is for evaluation. Needed with ``corpus``.
-            eval_tasks: file for the evaluation split.
-            retriever: one of ``RETRIEVERS``.
+            tasks: JSON-lines file of ``{"id", "question", "answers"}``, or a dataset of such rows (see
+                ``envgym.task_dataset``). One source serves both splits: a tenth of the tasks, by a hash of their
+                ids, is for evaluation. Needed with ``corpus``.
+            eval_tasks: file or dataset for the evaluation split.
+            retriever: ``bm25``, ``dense``, or ``http``, which searches what its server has and takes no corpus.
+            retriever_options: for ``http`` the fields of ``envgym.retrieval.http.HttpSettings``, ``url`` at least;
+                for ``dense`` those of ``envgym.retrieval.dense.DenseSettings``.
             topk: documents per search. By default 1 in the embedded world, whose documents are single sentences,
                 and 3 elsewhere.
             max_turns: turns of an episode, the answer's included.
@@ -89,6 +95,10 @@ class SearchEnv(TextEnv):
             answer_tag: name of the tag around the answer.
             rewards: what an answer earns: a list of ``{"name", "weight", "kwargs"}`` whose weighted mean counts;
                 see ``envgym.reward_list``.
+            format_weight: the part of the return that is for well-formed turns; see ``SearchProgress``. A turn is
+                well-formed if it ends with its only action, which is not empty.
+            retrieval_weight: the part that is for finding the task's supporting documents, told by their ids or
+                titles. What remains is the answer's.
 
         Raises:
             SetupError: for a value out of range, a file that is missing or malformed, or an unknown name.
@@ -98,8 +108,13 @@ class SearchEnv(TextEnv):
             raise SetupError(f"topk is {topk}; a search must return at least 1 document")
         if max_document_characters < 1:
             raise SetupError(f"max_document_characters is {max_document_characters}; it must be at least 1")
-        if retriever not in RETRIEVERS:
-            raise SetupError(f"unknown retriever {retriever!r}; there is: {', '.join(RETRIEVERS)}")
+        if min(format_weight, retrieval_weight) < 0 or not format_weight + retrieval_weight < 1:
+            raise SetupError(
+                f"format_weight is {format_weight} and retrieval_weight {retrieval_weight}; "
+                "they must be at least 0 and leave something for the answer"
+            )
+        if retriever == "http" and corpus is not None:
+            raise SetupError("retriever 'http' searches what its server has; leave out corpus")
         self._tags = {
             "search": check_tag_name(search_tag),
             "information": check_tag_name(information_tag),
@@ -110,12 +125,15 @@ class SearchEnv(TextEnv):
         self.stop_strings = tuple(f"</{self._tags[name]}>" for name in ("search", "answer"))
         self._prompt = load_prompt(prompt)
         self._score = load_reward_list(rewards, {"answer_tag": answer_tag})
+        self._weights = {"turn_format": format_weight, "retrieval": retrieval_weight}
         documents, self._tasks = _load_data(corpus, tasks, eval_tasks, world_seed)
-        self._retriever = RETRIEVERS[retriever](documents)
-        self.topk = topk if topk is not None else 1 if corpus is None else 3
+        self._retriever = choose_retriever(retriever, documents, retriever_options)
+        in_the_world = corpus is None and (retriever != "http" or tasks is None)
+        self.topk = topk if topk is not None else 1 if in_the_world else 3
         self._max_characters = max_document_characters
         self._searches = 0
         self._queries: set[str] = set()
+        self._progress = SearchProgress(max_turns)
 
     def tasks(self, split: Split) -> Sequence[Task]:
         """The tasks of a split."""
@@ -125,6 +143,8 @@ class SearchEnv(TextEnv):
         """Ask the question."""
         self._searches = 0
         self._queries = set()
+        needs_supporting = self._weights["retrieval"] > 0
+        self._progress = SearchProgress.of(task, self.max_turns, needs_supporting=needs_supporting)
         # The question may come from anywhere; the prompt's own tags are the only ones in it.
         fields = {"question": self._defuse(str(task.data["question"])), "max_turns": self.max_turns, **self._tags}
         return (Message(role="user", content=fill(self._prompt, fields)),)
@@ -132,50 +152,60 @@ class SearchEnv(TextEnv):
     def respond(self, action: str) -> Reply:
         """Search, or judge the answer."""
         tag = first_tag(action, (self._tags["search"], self._tags["answer"]))
+        answers = tag is not None and tag.name == self._tags["answer"]
+        form = self._progress.form(self.turn, well_formed=_ends_with(action, tag), answers=answers)
         if tag is None:
-            return self._reply(self._explain(action))
-        if tag.name == self._tags["answer"]:
-            return self._judge(action[tag.start : tag.end], tag.content)
-        return self._reply(self._search(tag.content.strip()))
+            return self._reply(self._explain(action), form=form)
+        if answers:
+            return self._judge(action[tag.start : tag.end], tag.content, form)
+        text, findings = self._search(tag.content.strip())
+        return self._reply(text, form=form, findings=findings)
 
-    def _judge(self, tagged: str, answer: str) -> Reply:
+    def _judge(self, tagged: str, answer: str, form: float) -> Reply:
         golds: Sequence[str] = self.task.answer["answers"]
         outcome = as_outcome(self._score(golds, tagged))
         right = exact_match(answer.strip(), golds) if outcome.verdict is None else outcome.verdict
-        return self._reply(None, reward=outcome.reward, success=right, terms=outcome.terms)
+        findings = self._progress.find_rest() if right else 0.0
+        return self._reply(None, form=form, findings=findings, outcome=outcome, success=right)
 
     def _reply(
         self,
         text: str | None,
         *,
-        reward: float = 0.0,
+        form: float,
+        findings: float = 0.0,
+        outcome: Outcome = _NO_ANSWER,
         success: bool = False,
-        terms: Mapping[str, float] | None = None,
     ) -> Reply:
         """Go on with an observation, or end where there is none."""
         metrics = {"searches": float(self._searches)}
         if "kind" in self.task.data:
             metrics[f"success/{self.task.data['kind']}"] = float(success)
+        shares = {"turn_format": form, "retrieval": findings}
+        weighed = {name: shares[name] for name, weight in self._weights.items() if weight > 0}
         return Reply(
             observation=() if text is None else (Message(role="user", content=text),),
-            reward=reward,
+            reward=outcome.reward * (1 - sum(self._weights.values()))
+            + sum(self._weights[name] * share for name, share in weighed.items()),
             done=text is None,
             success=success,
-            reward_terms=terms or {},
+            reward_terms={**outcome.terms, **weighed},
             metrics=metrics,
         )
 
-    def _search(self, query: str) -> str:
+    def _search(self, query: str) -> tuple[str, float]:
+        """What is found, as text, and the share of the supporting documents that it adds."""
         if not query:
-            return self._information("The search was empty. Write the words to look for between the tags.")
+            return self._information("The search was empty. Write the words to look for between the tags."), 0.0
         self._searches += 1
         if query in self._queries:
-            return self._information("This search was made before and finds the same again. Try other words.")
+            return self._information("This search was made before and finds the same again. Try other words."), 0.0
         self._queries.add(query)
         documents = self._retriever.search(query, self.topk)
         if not documents:
-            return self._information("Nothing was found. Try other words.")
-        return self._information("\n".join(self._show(document) for document in documents))
+            return self._information("Nothing was found. Try other words."), 0.0
+        text = "\n".join(self._show(document) for document in documents)
+        return self._information(text), self._progress.find(documents)
 
     def _show(self, document: Document) -> str:
         """One line for a document: its title, unless the text names it anyway, and the text."""
@@ -214,6 +244,11 @@ class SearchEnv(TextEnv):
         yield f"<{answer}> {self.task.answer['answers'][0]} </{answer}>"
 
 
+def _ends_with(action: str, tag: Tag | None) -> bool:
+    """Whether an action ends with this tag and says something in it."""
+    return tag is not None and bool(tag.content.strip()) and not action[tag.end :].strip()
+
+
 def _load_data(
     corpus: str | None, tasks: str | None, eval_tasks: str | None, world_seed: int
 ) -> tuple[tuple[Document, ...], Mapping[Split, Sequence[Task]]]:
@@ -223,7 +258,7 @@ def _load_data(
         return world.documents, world.tasks
     if tasks is None:
         raise SetupError(
-            "a corpus or eval_tasks was given without tasks; name a JSON-lines file with env.tasks=FILE"
+            "a corpus or eval_tasks was given without tasks; name a JSON-lines file or a dataset with env.tasks=…"
         )
     documents = load_corpus(corpus) if corpus is not None else make_world(world_seed).documents
     return documents, load_tasks(tasks, eval_tasks)

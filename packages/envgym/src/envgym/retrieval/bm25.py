@@ -2,9 +2,8 @@
 
 import re
 import unicodedata
-from functools import lru_cache
 
-import bm25s
+import bm25s  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,14 +22,8 @@ def words(text: str) -> list[str]:
     return _WORD.findall("".join(letter for letter in decomposed if not unicodedata.combining(letter)))
 
 
-@lru_cache(maxsize=8)
-def bm25_index(documents: tuple[Document, ...]) -> "Bm25Retriever":
-    """The index of these documents, built at the first call."""
-    return Bm25Retriever(documents)
-
-
 class Bm25Retriever:
-    """Ranks documents by BM25 over title and text (Robertson et al. 1994; Lucene's variant, k1 = 1.5, b = 0.75)."""
+    """Ranks documents by BM25 over title and text (Robertson et al. 1994, Lucene's variant, k1 1.5, b 0.75)."""
 
     def __init__(self, documents: tuple[Document, ...]) -> None:
         """Build the index."""
@@ -44,9 +37,15 @@ class Bm25Retriever:
 
     def search(self, query: str, k: int) -> tuple[Document, ...]:
         """At most ``k`` documents that share a word with the query; equal scores in the order of the corpus."""
+        return tuple(document for document, _ in self.search_scored(query, k))
+
+    def search_scored(self, query: str, k: int) -> tuple[tuple[Document, float], ...]:
+        """The same, with the scores."""
         asked = sorted({self._vocabulary[word] for word in words(query) if word in self._vocabulary})
         if not asked:
             return ()
-        scores: NDArray[np.float32] = self._index.get_scores_from_ids(asked)
+        scores: NDArray[np.float32] = self._index.get_scores_from_ids(asked)  # pyright: ignore[reportUnknownMemberType]
         best = np.lexsort((np.arange(len(scores)), -scores))[:k]
-        return tuple(self._documents[int(number)] for number in best if scores[number] > 0)
+        return tuple(
+            (self._documents[int(number)], float(scores[number])) for number in best if scores[number] > 0
+        )

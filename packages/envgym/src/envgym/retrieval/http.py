@@ -29,6 +29,7 @@ except ImportError as error:
     raise missing_extra("http", "retriever 'http'", error) from error
 
 MAX_ANSWER_BYTES = 8_000_000
+MAX_DEADLINE_S = 25.0  # the step of an env that searches ends within 30 s
 FIRST_PAUSE_S = 0.2  # before the first retry; doubled before each further one, and drawn from (0.5, 1] of that
 CONNECT_SHARE = 1 / 3  # of the deadline: an unreachable host leaves time for another try
 SPARE_S = 2.0  # for the event loop to notice its deadline
@@ -68,11 +69,11 @@ class HttpSettings:
     def __post_init__(self) -> None:
         address = urlsplit(self.url)
         if address.scheme not in ("http", "https") or not address.hostname:
-            raise SetupError(f"retriever_url is {self.url!r}; it must look like http://127.0.0.1:8000/retrieve")
+            raise SetupError(f"url is {self.url!r}; it must look like http://127.0.0.1:8000/retrieve")
         if self.dialect not in ("auto", *DIALECTS):
             raise SetupError(f"dialect is {self.dialect!r}; it must be one of: auto, {', '.join(DIALECTS)}")
-        if not 0 < self.deadline_s <= 600:
-            raise SetupError(f"deadline_s is {self.deadline_s}; it must be above 0 and at most 600")
+        if not 0 < self.deadline_s <= MAX_DEADLINE_S:
+            raise SetupError(f"deadline_s is {self.deadline_s}; it must be above 0 and at most {MAX_DEADLINE_S:g}")
         if not 0 <= self.retries <= 10:
             raise SetupError(f"retries is {self.retries}; it must be between 0 and 10")
 

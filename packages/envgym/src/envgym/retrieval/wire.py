@@ -25,6 +25,7 @@ from envgym.retrieval.corpus import Document, split_contents
 Dialect: TypeAlias = Literal["queries", "query"]
 DIALECTS: tuple[Dialect, ...] = ("queries", "query")
 
+MAX_QUERY_CHARACTERS = 4_000
 NO_HIT_SCORE = (
     3.4e38  # faiss fills up short lists with index -1 and the largest float32, 3.403e38, or its negative
 )
@@ -33,8 +34,11 @@ _ID_KEYS = ("id", "_id")
 
 
 def encode_request(dialect: Dialect, query: str, k: int) -> bytes:
-    """The body of a request. Half a surrogate pair, which a model may write and JSON may not, becomes ``?``."""
-    sendable = query.encode("utf-8", errors="replace").decode()
+    """The body of a request.
+
+    A model may write anything: a long query is cut; half a surrogate pair, which JSON cannot hold, becomes ``?``.
+    """
+    sendable = query[:MAX_QUERY_CHARACTERS].encode("utf-8", errors="replace").decode()
     asked: Any = [sendable] if dialect == "queries" else sendable
     return json.dumps({dialect: asked, "topk": k, "return_scores": True}).encode()
 
