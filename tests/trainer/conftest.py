@@ -132,3 +132,45 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fast.save_pretrained(str(folder))
     assert json.loads((folder / "config.json").read_text())["model_type"] == "llama"
     return folder
+
+
+LETTERS = '''
+from envgym import Message, Reply, SetupError, Task, TextEnv
+
+class Letters(TextEnv):
+    """Two turns; each earns half the share of letters in the action. Its tasks differ in the prompt only."""
+    isolation = "inline"
+
+    def __init__(self, max_turns=2, size=8, split="train"):
+        if size < 0:
+            raise SetupError(f"env.size={size} must be at least 0")
+        super().__init__(max_turns=max_turns, split=split)
+        self._size = size
+
+    def tasks(self, split):
+        return [Task(id=f"{split}-{i}", data={"word": "ab" * (i + 1)}, answer={}) for i in range(self._size)]
+
+    def open(self, task):
+        return (Message(role="user", content=task.data["word"]),)
+
+    def respond(self, action):
+        share = sum(c.isascii() and c.isalpha() for c in action) / max(1, len(action))
+        return Reply(observation=(Message(role="user", content="go on"),), reward=share / self.max_turns,
+                     success=share > 0.5 if self.turn + 1 == self.max_turns else None)
+
+    def demonstrate(self, rng):
+        while True:
+            yield "abc"
+'''
+
+
+@pytest.fixture(scope="session")
+def letters_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for PYTHONPATH that holds an installed package with the env ``letters``."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "letters_env.py").write_text(LETTERS)
+    facts = folder / "letters_env-0.1.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: letters-env\nVersion: 0.1\n")
+    (facts / "entry_points.txt").write_text("[envgym.envs]\nletters = letters_env:Letters\n")
+    return folder

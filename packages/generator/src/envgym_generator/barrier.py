@@ -38,7 +38,9 @@ class TurnBarrier:
             samples = await self._engine.sample([request for request, _ in batch])
         except Exception as error:
             for _, future in batch:
-                future.set_exception(error)
+                if not future.done():
+                    future.set_exception(error)
             return
         for (_, future), sample in zip(batch, samples, strict=True):
-            future.set_result(sample)
+            if not future.done():  # it is where its rollout was cancelled meanwhile
+                future.set_result(sample)

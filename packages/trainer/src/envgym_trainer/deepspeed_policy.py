@@ -1,5 +1,6 @@
 """The policy under training: a language model behind a DeepSpeed engine. The one file that imports deepspeed."""
 
+import atexit
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -170,12 +171,7 @@ def join_process_group() -> None:
         store = HashStore()
         torch.distributed.init_process_group(backend, store=store, rank=0, world_size=1)
         deepspeed.init_distributed(dist_backend=backend)
-
-
-def leave_process_group() -> None:
-    """Undo ``join_process_group``."""
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+        atexit.register(torch.distributed.destroy_process_group)
 
 
 def _one_line(error: Exception) -> str:

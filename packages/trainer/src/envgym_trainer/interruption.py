@@ -23,10 +23,9 @@ class Interruption:
         """Whether Ctrl-C was pressed."""
         self.insisted = False
         """Whether it was pressed again."""
-        self._raise_now = False
 
     def __enter__(self) -> "Interruption":
-        self._previous = signal.signal(signal.SIGINT, self._on_signal)
+        self._previous = signal.signal(signal.SIGINT, self._note)
         return self
 
     def __exit__(
@@ -34,23 +33,28 @@ class Interruption:
     ) -> None:
         signal.signal(signal.SIGINT, self._previous)
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         self.insisted = self.requested
         self.requested = True
-        if self._raise_now or self.insisted:
+        if self.insisted:
             raise KeyboardInterrupt
 
     @contextmanager
     def raised_here(self) -> Iterator[None]:
         """Inside, Ctrl-C raises ``KeyboardInterrupt``; so does one that was noted before.
 
+        Python's own handler is in place there, for which asyncio looks: it then cancels its tasks in good order.
+
         Raises:
             KeyboardInterrupt: see above.
         """
         if self.requested:
             raise KeyboardInterrupt
-        self._raise_now = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             yield
+        except KeyboardInterrupt:
+            self.requested = True
+            raise
         finally:
-            self._raise_now = False
+            signal.signal(signal.SIGINT, self._note)

@@ -1,19 +1,28 @@
 """Loading a policy for training and saving it as a folder that ``transformers`` loads."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
-from transformers.utils.logging import disable_progress_bar
+from transformers.utils.logging import disable_progress_bar, enable_progress_bar
 
 from envgym_generator.types import SetupError
 from envgym_trainer.logprob import check_plain_head
 from envgym_trainer.model_folder import check_model_folder, copy_tokenizer
 
-disable_progress_bar()  # for loading and saving; a run has a bar of its own
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Inside, transformers draws no progress bars: a run has one of its own."""
+    disable_progress_bar()
+    try:
+        yield
+    finally:
+        enable_progress_bar()
 
 
 def load_model(folder: Path) -> PreTrainedModel:
@@ -24,7 +33,8 @@ def load_model(folder: Path) -> PreTrainedModel:
     """
     check_model_folder(folder)
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        with without_bars():
+            model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
         reason = " ".join(str(error).split())
         raise SetupError(f"model folder {folder} cannot be loaded as a causal language model: {reason}") from error
@@ -46,5 +56,6 @@ def save_model(
     """
     target.mkdir(parents=True)
     state = {name: tensor.to("cpu", copy=True).contiguous() for name, tensor in named_parameters}
-    model.save_pretrained(target, state_dict=state)
+    with without_bars():
+        model.save_pretrained(target, state_dict=state)
     copy_tokenizer(source, target)

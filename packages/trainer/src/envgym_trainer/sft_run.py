@@ -6,7 +6,7 @@ from envgym_generator import storage
 from envgym_generator.types import SetupError
 from envgym_trainer.batch import make_rows
 from envgym_trainer.config import SftConfig
-from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection, leave_process_group
+from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection
 from envgym_trainer.determinism import seed_everything
 from envgym_trainer.interruption import Interruption
 from envgym_trainer.model import load_model, save_model
@@ -57,7 +57,6 @@ def run_sft(config: SftConfig, folder: RunFolder, config_yaml: str, progress: Pr
             if not interruption.insisted:
                 path = folder.save_checkpoint(steps_done, write)
                 progress.say(f"weights after step {steps_done} are in {path}")
-            leave_process_group()
 
 
 def sft_section(config: SftConfig) -> SftSection:

@@ -18,7 +18,7 @@ from envgym_generator.types import (
     InfrastructureError,
 )
 from envgym_trainer.config import TrainConfig
-from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection, leave_process_group
+from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection
 from envgym_trainer.determinism import seed_everything
 from envgym_trainer.errors import RunError
 from envgym_trainer.evaluate import eval_metrics, eval_text, evaluate, sampling_params, split_sizes
@@ -73,10 +73,7 @@ def start(
         ),
         chunk_tokens=section.logits_chunk_tokens,
     )
-    try:
-        Training(config, generator, description, policy, model_folder, folder, progress).run()
-    finally:
-        leave_process_group()
+    Training(config, generator, description, policy, model_folder, folder, progress).run()
 
 
 class Training:
