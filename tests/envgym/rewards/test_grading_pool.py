@@ -80,6 +80,23 @@ def test_worker_that_died_is_replaced(pool: GradingPool):
     assert pool.ask([("x+x", "2x")]) == "same"
 
 
+def test_pool_whose_first_process_was_killed_starts_another(pool: GradingPool):
+    pool.ask([("x", "x")])
+    for nursery in [child for child in children(os.getpid()) if children(child)]:
+        os.kill(nursery, signal.SIGKILL)
+        assert is_gone_within(nursery, 5)
+    with pytest.raises(GradingTimeoutError):
+        pool.ask([("x+5", ENDLESS)])
+    assert pool.ask([("x+x", "2x")]) == "same"
+
+
+@pytest.mark.parametrize("python", ["/nowhere/python", "/bin/false"])
+def test_pool_that_cannot_start_is_an_infrastructure_error(python: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", python)
+    with pytest.raises(InfrastructureError, match="start"):
+        GradingPool().ask([("x", "x")])
+
+
 def test_memory_of_a_worker_is_bounded(pool: GradingPool):
     for worker in workers_of(pool):
         limits = Path(f"/proc/{worker}/limits").read_text()

@@ -108,8 +108,10 @@ class GradingPool:
         with self._nursery_lock:
             if self._closed:
                 raise InfrastructureError("the grading pool is closed")
-            if self._nursery is None or not self._nursery.is_alive():
-                self._nursery = _Nursery()
+            if self._nursery is not None and not self._nursery.is_alive():
+                self._nursery.close()
+                self._nursery = None
+            self._nursery = self._nursery or _Nursery()
             return self._nursery
 
     def close(self) -> None:
@@ -167,15 +169,11 @@ class _Nursery:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._turn = threading.Lock()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "envgym.rewards.grading.nursery", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=_environment(),
-                start_new_session=True,  # Ctrl-C is the owner's to handle
-            )
+            try:
+                self._process = _start(theirs.fileno())
+            except InfrastructureError:
+                self.control.close()
+                raise
         if not _readable_within(self.control, START_S) or self.control.recv(64) != b"ready":
             self.close()
             raise InfrastructureError(
@@ -192,10 +190,11 @@ class _Nursery:
             try:
                 socket.send_fds(self.control, [b"fork"], [theirs.fileno()])
                 answer = self.control.recv(64)
-            except OSError as error:
-                raise InfrastructureError(f"the grading process is gone: {error}") from error
+            except OSError:
+                answer = b""
         if not answer:
-            raise InfrastructureError("the grading process is gone")
+            ours.close()
+            raise InfrastructureError("the process that starts the grading processes is gone")
         return _Worker(process_id=int(answer), channel=ours, nursery=self)
 
     def kill(self, process_id: int) -> None:
@@ -213,6 +212,21 @@ class _Nursery:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _start(descriptor: int) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "envgym.rewards.grading.nursery", str(descriptor)],
+            pass_fds=[descriptor],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=_environment(),
+            start_new_session=True,  # Ctrl-C is the owner's to handle
+        )
+    except OSError as error:
+        raise InfrastructureError(f"the grading process cannot be started: {error}") from error
 
 
 def _readable_within(channel: socket.socket, seconds: float) -> bool:

@@ -105,7 +105,8 @@ def readings(gold: Answer, answer: Answer) -> list[tuple[Body, Body]]:
 def _hundredth(body: Body) -> Body:
     if isinstance(body, Number):
         return Number(value=body.value / 100, is_decimal=body.is_decimal)
-    return Formula(latex=rf"\frac{{{latex(body)}}}{{100}}")
+    sides, equals, last = latex(body).rpartition("=")
+    return Formula(latex=rf"{sides}{equals}\frac{{{last}}}{{100}}")
 
 
 def latex(body: Body) -> str:
