@@ -161,9 +161,8 @@ def test_a_real_encoder_finds_the_gold_paragraphs_of_real_questions(
     lines = (shared / "hotpotqa_sample" / "qa.jsonl").read_text().splitlines()
     tasks = [json.loads(line) for line in lines]
     found = [
-        set(question["supporting_titles"])
-        & {document.title for document in retriever.search(question["question"], 3)}
-        for question in questions
+        set(task["supporting_titles"]) & {document.title for document in retriever.search(task["question"], 3)}
+        for task in tasks
     ]
     # The data's own notes: of the two gold titles, both are among the first three for 41 % and any for 92 %.
     assert sum(len(titles) == 2 for titles in found) / len(found) == pytest.approx(0.41, abs=0.04)
