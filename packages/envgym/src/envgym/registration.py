@@ -24,13 +24,22 @@ def env_names() -> tuple[str, ...]:
     return tuple(sorted({entry.name for entry in _entry_points()}))
 
 
+def env_target(name: str) -> str:
+    """``package.module:Class`` of a registered name. Nothing is imported.
+
+    Raises:
+        SetupError: for an unknown name; the message lists the known ones.
+    """
+    return _entry_point(name).value
+
+
 def load_env_class(name: str) -> type[TextEnv]:
     """Import the class behind a registered name, or behind ``package.module:Class``.
 
     Raises:
         SetupError: for an unknown name (the message lists the known ones) or a class that cannot be imported.
     """
-    target = _entry_point(name).value if ":" not in name else name
+    target = env_target(name) if ":" not in name else name
     module, _, attribute = target.partition(":")
     try:
         found: object = inspect.getattr_static(import_module(module), attribute)

@@ -1,0 +1,1 @@
+"""The commands of ``envgym``, a file each."""
