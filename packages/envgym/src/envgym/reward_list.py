@@ -16,13 +16,18 @@ RewardEntry = Mapping[str, Any]
 """``name`` (registered, or a dotted path), ``weight`` (default 1) and ``kwargs`` (default none)."""
 
 
-def load_reward_list(entries: Sequence[RewardEntry], defaults: Mapping[str, Any] | None = None) -> CombinedReward:
+def load_reward_list(
+    entries: Sequence[RewardEntry],
+    defaults: Mapping[str, Any] | None = None,
+    own: Mapping[str, RewardFunction] | None = None,
+) -> CombinedReward:
     """Build the weighted mean of a list of rewards.
 
     Args:
         entries: see ``RewardEntry``. Terms are reported under the names.
         defaults: keyword arguments, such as the env's tag names, for those functions that take them and whose
             entry does not give them.
+        own: rewards that the env itself gives, by name. They take no kwargs.
 
     Raises:
         SetupError: for an entry of another shape, an unknown name or argument, or weights that do not add up.
@@ -33,7 +38,7 @@ def load_reward_list(entries: Sequence[RewardEntry], defaults: Mapping[str, Any]
     """
     if isinstance(entries, str | Mapping) or not entries:
         raise SetupError(f"rewards is {entries!r}; it must be a list such as [{{name: exact_match, weight: 1}}]")
-    functions = [(_load(entry, defaults or {}), _weight(entry)) for entry in entries]
+    functions = [(_load(entry, defaults or {}, own or {}), _weight(entry)) for entry in entries]
     names = tuple(str(entry["name"]) for entry in entries)
     if len(set(names)) < len(names):
         raise SetupError(f"rewards holds a name twice ({', '.join(names)}); a term is reported under its name")
@@ -43,11 +48,15 @@ def load_reward_list(entries: Sequence[RewardEntry], defaults: Mapping[str, Any]
         raise SetupError(f"rewards: {error}") from error
 
 
-def _load(entry: RewardEntry, defaults: Mapping[str, Any]) -> RewardFunction:
+def _load(entry: RewardEntry, defaults: Mapping[str, Any], own: Mapping[str, RewardFunction]) -> RewardFunction:
     unknown = set(entry) - {"name", "weight", "kwargs"}
     if unknown or not isinstance(entry.get("name"), str):
         raise SetupError(f"a reward is {dict(entry)}; it must have a name, and may have a weight and kwargs")
     given = cast("Mapping[str, Any]", entry.get("kwargs") or {})
+    if entry["name"] in own:
+        if given:
+            raise SetupError(f"reward {entry['name']!r} is set by the env's own arguments, not by kwargs")
+        return own[entry["name"]]
     function = load_reward(entry["name"], given)
     taken = inspect.signature(function).parameters
     added = {name: value for name, value in defaults.items() if name in taken and name not in given}

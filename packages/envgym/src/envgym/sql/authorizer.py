@@ -35,8 +35,6 @@ class ReadOnlyAuthorizer:
     """SQLite's authorizer callback: allows what is listed, denies the rest and remembers what it denied."""
 
     def __init__(self) -> None:
-        self.enabled = True
-        """False while the worker's own statements run."""
         self.denied: str | None = None
         """What the last query was denied, in words. The worker clears it before each query."""
 
@@ -44,8 +42,6 @@ class ReadOnlyAuthorizer:
         self, action: int, first: str | None, second: str | None, _schema: str | None, _source: str | None
     ) -> int:
         """Allow or deny one step of a statement, while SQLite compiles it."""
-        if not self.enabled:
-            return sqlite3.SQLITE_OK
         refused = _refuse(action, first or "", second or "")
         if refused is None:
             return sqlite3.SQLITE_OK

@@ -3,31 +3,29 @@
 Each result is computed once per (database, query) and process, and kept.
 """
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from envgym.errors import BadGoldError
+from envgym.once import Once
 from envgym.sql.comparator import compare
-from envgym.sql.lexer import has_top_level_order, shuffle_ties
+from envgym.sql.lexer import has_top_level_order, leaves_order_open, shuffle_rows, shuffle_ties
 from envgym.sql.perturb import STRENGTHS, mutated_copy
 from envgym.sql.pool import run_query
+from envgym.sql.rules import GradingRules
+from envgym.sql.schema import table_names
 from envgym.sql.table import FROZEN_NOW, Caps, Failure, Query, Table
 
 GOLD_SECONDS = 30.0
 GRADING_CAPS = Caps(rows=50_000, columns=200, cell_characters=2**24, total_characters=8_000_000)
+TIE_SECONDS = 5.0
 TIE_SEEDS = (
     1,
     2,
     3,
     4,
 )  # four orders of two tied rows are all alike once in eight golds; real ties have more rows
-
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,35 +47,6 @@ class GoldResult:
     """Whether the gold asks for an order of its rows."""
 
 
-class _Once(Generic[_Key, _Value]):
-    """Computes a value per key once, also when several threads ask at the same time. Failures are not kept."""
-
-    def __init__(self, compute: Callable[[_Key], _Value], size: int) -> None:
-        self._compute = compute
-        self._size = size
-        self._lock = threading.Lock()
-        self._futures: dict[_Key, Future[_Value]] = {}
-
-    def __call__(self, key: _Key) -> _Value:
-        with self._lock:
-            known = self._futures.get(key)
-            future = known or Future[_Value]()
-            self._futures[key] = future
-            if len(self._futures) > self._size:
-                del self._futures[next(iter(self._futures))]
-        if known is None:
-            self._fill(key, future)
-        return future.result()
-
-    def _fill(self, key: _Key, future: "Future[_Value]") -> None:
-        try:
-            future.set_result(self._compute(key))
-        except BaseException as error:  # those who wait must hear of it, whatever it is
-            with self._lock:
-                self._futures.pop(key, None)
-            future.set_exception(error)
-
-
 def run_gold(gold: GoldQuery) -> GoldResult:
     """The gold's whole result on its database.
 
@@ -97,36 +66,45 @@ def _run(gold: GoldQuery) -> GoldResult:
 
 
 def run_for_grading(
-    gold: GoldQuery, *, sql: str | None = None, seed: int = 0, reverse: bool = False
+    gold: GoldQuery, *, sql: str | None = None, seed: int = 0, seconds: float = GOLD_SECONDS
 ) -> Table | Failure:
     """Run the gold, or another statement in its place, with room for a whole result."""
-    return run_query(
-        Query(
-            path=str(gold.database),
-            sql=sql or gold.sql,
-            seconds=GOLD_SECONDS,
-            caps=GRADING_CAPS,
-            now=gold.now,
-            seed=seed,
-            reverse_scan=reverse,
-        )
-    )
+    path, text = str(gold.database), sql or gold.sql
+    return run_query(Query(path=path, sql=text, seconds=seconds, caps=GRADING_CAPS, now=gold.now, seed=seed))
 
 
-def depends_on_ties(gold: GoldQuery) -> bool:
-    """Whether the gold's result depends on an order that the gold leaves open.
+def depends_on_ties(gold: GoldQuery, rules: GradingRules) -> bool:
+    """Whether the gold's result depends on an order that the gold leaves open, or on ``random()``.
 
-    The gold runs again with tied rows in random orders, and with its tables read backwards.
+    The gold runs again, several times, with tied rows and the rows of its tables in random orders.
 
     Raises:
         BadGoldError: as ``run_gold``.
     """
     result = run_gold(gold)
-    shuffled = shuffle_ties(gold.sql)
-    again = [run_for_grading(gold, sql=shuffled, seed=seed) for seed in TIE_SEEDS] if shuffled else []
-    again.append(run_for_grading(gold, reverse=True))
-    tables = [table for table in again if isinstance(table, Table)]  # a statement too odd to rewrite tells nothing
-    return any(not compare(result.table, table, in_order=result.in_order).equal for table in tables)
+    if not leaves_order_open(gold.sql):
+        return False
+    shuffled = _shuffle(gold)
+    again = [run_for_grading(gold, sql=shuffled, seed=seed, seconds=TIE_SECONDS) for seed in TIE_SEEDS]
+    return not all(_agree(result, table, rules) for table in again if isinstance(table, Table))
+
+
+def _shuffle(gold: GoldQuery) -> str:
+    """The gold with as much left to chance as runs: some statements are too odd to rewrite in every way."""
+    tables = table_names(gold.database)
+    ties = shuffle_ties(gold.sql)
+    for sql in (shuffle_rows(ties, tables), shuffle_rows(gold.sql, tables), ties):
+        if isinstance(run_for_grading(gold, sql=sql, seconds=TIE_SECONDS), Table):
+            return sql
+    return gold.sql
+
+
+def _agree(gold: GoldResult, table: Table, rules: GradingRules) -> bool:
+    """Whether a result passes for the gold's. Where the comparator gives up, it may."""
+    comparison = compare(
+        gold.table, table, mode=rules.comparator, in_order=gold.in_order, tolerance=rules.tolerance
+    )
+    return comparison.equal is not False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,39 +116,51 @@ class CopyOfGold:
     """Whether it differs from the result on the original. Where it does not, no copy's does."""
 
 
-def run_on_copy(gold: GoldQuery, seed: int = 0) -> CopyOfGold:
+def run_on_copy(gold: GoldQuery, rules: GradingRules) -> CopyOfGold | None:
     """The gold's result on the first mutated copy that tells the gold from its own constant.
 
     A copy on which the gold depends on ties, although it does not on the original, would be unfair to other right
-    queries and is passed over. Copies with a result that is not empty come before others.
+    queries and is passed over. Copies with a result that is not empty come before others, and both before copies
+    that tell nothing apart.
+
+    Returns:
+        None where the gold fails, or comes to depend on ties, on every copy.
 
     Raises:
-        BadGoldError: as ``run_gold``.
+        BadGoldError: if the gold fails on the original.
     """
-    return _run_on_copy_once((gold, seed))
+    return _run_on_copy_once((gold, rules))
 
 
-def _run_on_copy(key: tuple[GoldQuery, int]) -> CopyOfGold:
-    gold, seed = key
+def _run_on_copy(key: tuple[GoldQuery, GradingRules]) -> CopyOfGold | None:
+    gold, rules = key
     original = run_gold(gold)
-    tied = depends_on_ties(gold)
     empty: CopyOfGold | None = None
-    for number in range(len(STRENGTHS)):
-        copy = GoldQuery(database=mutated_copy(gold.database, number, seed), sql=gold.sql, now=gold.now)
-        result = run_gold(copy)
-        differs = not compare(original.table, result.table, in_order=original.in_order).equal
-        if not differs or (not tied and depends_on_ties(copy)):
-            continue
-        found = CopyOfGold(result=result, tells_apart=True)
-        if result.table.rows:
+    same: CopyOfGold | None = None
+    for result in _fair_results(gold, rules):
+        tells_apart = not _agree(original, result.table, rules)
+        found = CopyOfGold(result=result, tells_apart=tells_apart)
+        if tells_apart and result.table.rows:
             return found
-        empty = empty or found
-    return empty or CopyOfGold(result=_run_on_first_copy(gold, seed), tells_apart=False)
+        if tells_apart:
+            empty = empty or found
+        else:
+            same = same or found
+    return empty or same
 
 
-def _run_on_first_copy(gold: GoldQuery, seed: int) -> GoldResult:
-    return run_gold(GoldQuery(database=mutated_copy(gold.database, 0, seed), sql=gold.sql, now=gold.now))
+def _fair_results(gold: GoldQuery, rules: GradingRules) -> Iterator[GoldResult]:
+    """The gold's results on those copies where it runs and does not come to depend on ties."""
+    tied = depends_on_ties(gold, rules)
+    for number in range(len(STRENGTHS)):
+        copy = replace(gold, database=mutated_copy(gold.database, number, rules.seed))
+        try:
+            result = run_gold(copy)
+        except BadGoldError:
+            continue
+        if tied or not depends_on_ties(copy, rules):
+            yield result
 
 
-_run_once = _Once(_run, size=8192)
-_run_on_copy_once = _Once(_run_on_copy, size=4096)
+_run_once = Once(_run, size=8192)
+_run_on_copy_once = Once(_run_on_copy, size=4096)

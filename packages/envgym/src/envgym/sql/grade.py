@@ -4,39 +4,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
-from envgym.errors import SetupError
-from envgym.sql.comparator import TOLERANCE, Mode, compare
+from envgym.sql.comparator import Mode, compare
 from envgym.sql.gold import GRADING_CAPS, GoldQuery, GoldResult, run_gold, run_on_copy
 from envgym.sql.pool import run_query
-from envgym.sql.table import FROZEN_NOW, Failure, Query, Table
+from envgym.sql.rules import GradingRules
+from envgym.sql.table import Failure, Query, Table
 
-GRADING_SECONDS = 10.0
-
-GradeStatus = Literal["right", "wrong", "error", "denied", "timeout", "memory", "too_large", "undecided"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GradingRules:
-    """How solutions are judged. The same for all tasks of an env."""
-
-    comparator: Mode = "ordered"
-    tolerance: float = TOLERANCE
-    seconds: float = GRADING_SECONDS
-    """Deadline of the solution, on each database that it runs on."""
-    perturb: bool = False
-    """Judge on a mutated copy as well."""
-    seed: int = 0
-    """Of the mutated copies."""
-    now: str = FROZEN_NOW
-
-    def __post_init__(self) -> None:
-        if self.tolerance < 0 or self.seconds <= 0:
-            raise SetupError(
-                f"tolerance is {self.tolerance} and the grading deadline {self.seconds} s; "
-                "the first must be at least 0 and the second above 0"
-            )
+# Where several golds are accepted, the status that comes first here counts.
+GradeStatus = Literal["right", "undecided", "wrong", "too_large", "timeout", "memory", "denied", "error"]
+GRADE_STATUSES: tuple[GradeStatus, ...] = get_args(GradeStatus)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +22,7 @@ class Grade:
     """What became of a solution.
 
     ``right``: it gives what one of the golds gives. ``wrong``: it gives something else. ``too_large``: it gives
-    more than is compared, and more than the golds do. ``undecided``: the comparator gave up, and nobody knows. The
+    more than is compared. ``undecided``: the comparator gave up, and nobody knows. The
     others say how it failed to run.
     """
 
@@ -76,28 +54,18 @@ def grade(solution: str, golds: Sequence[str], database: Path, rules: GradingRul
 
     exams = [_exam(GoldQuery(database=database, sql=gold, now=rules.now), rules) for gold in golds]
     statuses: list[GradeStatus] = [_sit(exam, rules, run) for exam in exams]
-    return Grade(status=min(statuses, key=_PREFERENCE.index))
+    return Grade(status=min(statuses, key=GRADE_STATUSES.index))
 
 
 _Run = Callable[[Path, int], Table | Failure]
-# Where several golds are accepted, the best status counts.
-_PREFERENCE: tuple[GradeStatus, ...] = (
-    "right",
-    "undecided",
-    "wrong",
-    "too_large",
-    "timeout",
-    "memory",
-    "denied",
-    "error",
-)
 
 
 def _exam(gold: GoldQuery, rules: GradingRules) -> list[GoldResult]:
     """The gold's results that a solution has to give."""
     results = [run_gold(gold)]
     if rules.perturb:
-        results.append(run_on_copy(gold, rules.seed).result)
+        copy = run_on_copy(gold, rules)
+        results += [copy.result] if copy else []
     return results
 
 
@@ -108,7 +76,7 @@ def _sit(exam: Sequence[GoldResult], rules: GradingRules, run: _Run) -> GradeSta
         if isinstance(answer, Failure):
             return answer.kind
         if not answer.is_whole:
-            return "too_large"
+            return "wrong" if answer.more_rows and rules.comparator != "set" else "too_large"
         comparison = compare(
             gold.table, answer, mode=rules.comparator, in_order=gold.in_order, tolerance=rules.tolerance
         )

@@ -9,21 +9,23 @@ skyrl    ``prompt`` (messages), ``reward_spec``, ``db_id``, ``data``      below 
 defog    ``question``, ``golds`` or ``query`` (with ``;``), ``db_name``   ``<db_name>.db``
 ======== ================================================================ =====================================
 
-A task file is JSON, JSON lines, CSV or Parquet, by its ending. Unless it is named, the database folder is the one
-beside the task file that is called ``database`` or ``databases`` or ends in ``_databases``.
+Tasks come from JSON, JSON lines or CSV, by the file's ending, or from a dataset (see ``envgym.task_dataset``).
+Unless it is named, the database folder is the one beside the task file that is called ``database`` or
+``databases`` or ends in ``_databases``.
 """
 
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from envgym.errors import SetupError
+from envgym.json_lines import read_json_lines
 from envgym.messages import Task
 from envgym.sql.lexer import tokens
+from envgym.task_dataset import is_dataset, load_rows
 
 Layout = Literal["spider", "bird", "skyrl", "defog"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
@@ -50,21 +52,21 @@ class _Question:
     """A key of ``SKYRL_FOLDERS``, or empty."""
 
 
-def load_tasks(path: Path, layout: str = "auto") -> tuple[Task, ...]:
-    """Read a task file.
+def load_tasks(source: str, layout: str = "auto") -> tuple[Task, ...]:
+    """Read the tasks of a file or dataset.
 
     Returns:
         Tasks whose ``data`` has ``question``, ``db_id``, ``evidence`` and ``collection``, and whose ``answer`` has
         ``golds``, the accepted queries.
 
     Raises:
-        SetupError: names the file, the record and the field that is wrong.
+        SetupError: names the source, the record and the field that is wrong.
     """
-    records = list(_records(path))
+    records = list(_records(source))
     if not records:
-        raise SetupError(f"{path} holds no tasks")
-    reader = _READERS[_check_layout(layout) if layout != "auto" else guess_layout(path, records[0])]
-    return tuple(_task(path, number, record, reader) for number, record in enumerate(records))
+        raise SetupError(f"{source} holds no tasks")
+    reader = _READERS[_check_layout(layout) if layout != "auto" else guess_layout(source, records[0])]
+    return tuple(_task(source, number, record, reader) for number, record in enumerate(records))
 
 
 def _check_layout(layout: str) -> Layout:
@@ -74,7 +76,7 @@ def _check_layout(layout: str) -> Layout:
     raise SetupError(f"layout is {layout!r}; it must be auto or one of {', '.join(LAYOUTS)}")
 
 
-def guess_layout(path: Path, record: _Record) -> Layout:
+def guess_layout(source: str, record: _Record) -> Layout:
     """Tell the layout from the fields of the first record."""
     if "reward_spec" in record:
         return "skyrl"
@@ -85,16 +87,22 @@ def guess_layout(path: Path, record: _Record) -> Layout:
     if "query" in record:
         return "spider"
     fields = ", ".join(sorted(record))
-    raise SetupError(f"{path}: a record with the fields {fields} fits no known layout; see env.layout")
+    raise SetupError(f"{source}: a record with the fields {fields} fits no layout of {', '.join(LAYOUTS)}")
 
 
-def _records(path: Path) -> Iterator[_Record]:
-    readers = {".json": _read_json, ".jsonl": _read_json_lines, ".csv": _read_csv, ".parquet": _read_parquet}
-    if path.suffix not in readers:
-        raise SetupError(f"{path} must end in one of {', '.join(readers)}")
-    if not path.is_file():
-        raise SetupError(f"there is no task file {path}")
-    return readers[path.suffix](path)
+def _records(source: str) -> Iterator[_Record]:
+    path = Path(source).expanduser()
+    if path.suffix in _FILE_READERS:
+        if not path.is_file():
+            raise SetupError(f"there is no task file {path}")
+        yield from _FILE_READERS[path.suffix](path)
+    elif is_dataset(source):
+        rows = load_rows(source)
+        yield from (rows[number] for number in range(len(rows)))
+    else:
+        raise SetupError(
+            f"tasks {source!r} is neither a dataset nor a file that ends in {', '.join(_FILE_READERS)}"
+        )
 
 
 def _read_json(path: Path) -> Iterator[_Record]:
@@ -104,17 +112,14 @@ def _read_json(path: Path) -> Iterator[_Record]:
         raise SetupError(f"{path} is not JSON: {error}") from error
     if not isinstance(found, list):
         raise SetupError(f"{path} must hold a list of records")
-    yield from found
+    for number, record in enumerate(cast("list[object]", found)):
+        if not isinstance(record, dict):
+            raise SetupError(f"{path}: record {number} is not an object")
+        yield cast("_Record", record)
 
 
 def _read_json_lines(path: Path) -> Iterator[_Record]:
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                if line.strip():
-                    yield json.loads(line)
-            except ValueError as error:
-                raise SetupError(f"{path}:{number} is not JSON: {error}") from error
+    return (record for _, record in read_json_lines(path, "task file"))
 
 
 def _read_csv(path: Path) -> Iterator[_Record]:
@@ -122,23 +127,22 @@ def _read_csv(path: Path) -> Iterator[_Record]:
         yield from csv.DictReader(lines)
 
 
-def _read_parquet(path: Path) -> Iterator[_Record]:
-    try:
-        parquet: Any = import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise SetupError(f"reading {path} needs pyarrow: install envgym[datasets]") from error
-    yield from parquet.read_table(path).to_pylist()
+_FILE_READERS: dict[str, Callable[[Path], Iterator[_Record]]] = {
+    ".json": _read_json,
+    ".jsonl": _read_json_lines,
+    ".csv": _read_csv,
+}
 
 
-def _task(path: Path, number: int, record: object, reader: "_Reader") -> Task:
+def _task(source: str, number: int, record: _Record, reader: "_Reader") -> Task:
     try:
         question = reader(record)
     except (KeyError, IndexError, TypeError) as error:
-        raise SetupError(f"{path}: record {number} lacks a field or has one of another kind: {error}") from error
+        raise SetupError(f"{source}: record {number} lacks a field or has one of another kind: {error}") from error
     if not question.golds:
-        raise SetupError(f"{path}: record {number} has no gold query")
+        raise SetupError(f"{source}: record {number} has no gold query")
     return Task(
-        id=f"{path.stem}-{number}",
+        id=f"{Path(source).stem}-{number}",
         data={
             "question": question.text,
             "db_id": question.db_id,
@@ -209,11 +213,18 @@ def split_statements(sql: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
 
 
-def database_folder(tasks: Path) -> Path:
-    """The database folder beside a task file; the task file's own folder where there is none of a known name."""
-    folders = sorted(entry for entry in tasks.parent.iterdir() if entry.is_dir())
+def database_folder(source: str) -> Path:
+    """The database folder beside a task file; the task file's own folder where there is none of a known name.
+
+    Raises:
+        SetupError: if the tasks are not from a file.
+    """
+    path = Path(source).expanduser().resolve()
+    if not path.exists():
+        raise SetupError(f"tasks {source!r} is not a file; name the folder of its databases with env.databases=…")
+    folders = sorted(entry for entry in path.parent.iterdir() if entry.is_dir())
     fitting = [entry for entry in folders if entry.name in _FOLDER_NAMES or entry.name.endswith("_databases")]
-    return fitting[0] if fitting else tasks.parent
+    return fitting[0] if fitting else path.parent
 
 
 def find_database(folder: Path, db_id: str, collection: str = "") -> Path:

@@ -4,9 +4,11 @@ Every function is linear in the text.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+
+from envgym.sql.database import quote_name
 
 _TOKEN = re.compile(
     r"""
@@ -19,6 +21,9 @@ _TOKEN = re.compile(
     | (?P<sign>    . )
     """,
     re.VERBOSE | re.DOTALL,
+)
+_ORDER_MATTERS = frozenset(
+    {"order", "group", "limit", "over", "random", "group_concat", "string_agg", "json_group_array"}
 )
 _QUERY_STARTS = frozenset({"select", "with", "values"})
 
@@ -76,23 +81,45 @@ def _order_bys(found: list[Token]) -> Iterator[Token]:
             yield token
 
 
-def shuffle_ties(sql: str) -> str | None:
+def leaves_order_open(sql: str) -> bool:
+    """Whether the order of rows could matter to what a statement gives, beyond the order of its own rows.
+
+    >>> leaves_order_open("SELECT a FROM t WHERE b"), leaves_order_open("SELECT a FROM t LIMIT 1")
+    (False, True)
+    """
+    return any(token.kind == "word" and token.value in _ORDER_MATTERS for token in tokens(sql))
+
+
+def shuffle_ties(sql: str) -> str:
     """Rewrite a statement so that rows which its ORDER BYs leave in any order come out in a random one.
 
     ``random()`` becomes the last key of every ORDER BY of a query, and the only key of a LIMIT without one. What
-    the statement gives then depends on the seed of ``random()`` exactly where it depended on chance before.
+    the statement gives then depends on the seed of ``random()`` where it depended on chance before.
 
         >>> shuffle_ties("SELECT a FROM t ORDER BY b LIMIT 1")
         'SELECT a FROM t ORDER BY b , random() LIMIT 1'
-
-    Returns:
-        The new statement, or None where there is nothing to add.
     """
     found = tokens(sql.rstrip().rstrip(";"))
-    insertions = sorted(_insertions(found), reverse=True)
-    for position, addition in insertions:
+    for position, addition in sorted(_insertions(found), reverse=True):
         sql = f"{sql[:position]} {addition}{sql[position:]}"
-    return sql if insertions else None
+    return sql
+
+
+def shuffle_rows(sql: str, tables: Iterable[str]) -> str:
+    """Rewrite a statement so that it reads the rows of tables in a random order.
+
+    Each table that it names is hidden by a common table expression of the same name.
+
+        >>> shuffle_rows("SELECT a FROM t", ["t", "u"])
+        'WITH "t" AS (SELECT * FROM main."t" ORDER BY random() LIMIT -1) SELECT a FROM t'
+    """
+    found = tokens(sql)
+    named = {token.value.strip('"`[]').lower() for token in found if token.kind in ("word", "name")}
+    quoted = [quote_name(table) for table in tables if table.lower() in named]
+    if not quoted or found[0].value == "with":
+        return sql
+    shadows = ", ".join(f"{name} AS (SELECT * FROM main.{name} ORDER BY random() LIMIT -1)" for name in quoted)
+    return f"WITH {shadows} {sql}"
 
 
 def _insertions(found: list[Token]) -> Iterator[tuple[int, str]]:

@@ -62,6 +62,7 @@ STRENGTHS = (
     Strength(deleted=0.5, together=False),
     Strength(deleted=0.0, trimmed=True),
     Strength(deleted=0.1, together=False, redrawn=True),
+    Strength(deleted=0.0, together=False, redrawn=True, trimmed=True),
     Strength(deleted=0.7, together=False, redrawn=True),
 )
 
@@ -166,9 +167,9 @@ def _choose_rows(
     _spread(kept, pointers, upwards=True)
     doomed: dict[str, set[int]] = {}
     for name, rows in tables.items():
-        count = max(1, round(share * len(rows.addresses)))
-        drawn = rng.choice(len(rows.addresses), size=count, replace=False)
-        doomed[name] = {int(row) for row in drawn} - kept[name]
+        free = [row for row in range(len(rows.addresses)) if row not in kept[name]]
+        count = min(len(free), max(1, round(share * len(rows.addresses))))
+        doomed[name] = {int(row) for row in rng.choice(free, size=count, replace=False)} if free else set()
     _spread(doomed, pointers, upwards=False)
     return doomed
 

@@ -4,7 +4,6 @@ A worker that outlives a deadline is killed and replaced; the next query finds a
 """
 
 import atexit
-import json
 import os
 import select
 import signal
@@ -12,13 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict
-from typing import Any
 
 from envgym.errors import InfrastructureError
-from envgym.sql.table import Cell, Failure, Query, Table
+from envgym.once import Once
+from envgym.sql.table import Failure, Query, Table
+from envgym.sql.wire import Broken, decode_answer, encode_query
 
 LONGEST_SQL = 1_000_000
+EXPLORED_QUERIES = 2048  # results kept, of some kilobytes each
 _KILL_AFTER_S = 0.8  # behind the deadline; the worker's own alarm comes first
 _WAIT_FOR_WORKER_S = 20.0
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -56,6 +56,9 @@ class Worker:
         assert self.process.stdin is not None and self.process.stdout is not None  # both were asked for
         self._input, self._output = self.process.stdin.fileno(), self.process.stdout.fileno()
         os.set_blocking(self._input, False)
+        self._writable, self._readable = select.poll(), select.poll()
+        self._writable.register(self._input, select.POLLOUT)
+        self._readable.register(self._output, select.POLLIN)
 
     def ask(self, line: bytes, seconds: float) -> bytes:
         """Send a line and return the line that answers it.
@@ -73,13 +76,13 @@ class Worker:
 
     def _send(self, line: memoryview, deadline: float) -> None:
         while line:
-            _await(self._input, select.POLLOUT, deadline)
+            _await(self._writable, deadline)
             line = line[os.write(self._input, line) :]
 
     def _receive(self, deadline: float) -> bytes:
         chunks: list[bytes] = []
         while not chunks or not chunks[-1].endswith(b"\n"):
-            _await(self._output, select.POLLIN, deadline)
+            _await(self._readable, deadline)
             chunks.append(os.read(self._output, 2**20))
             if not chunks[-1]:
                 raise WorkerDied(self.process.wait())
@@ -98,11 +101,8 @@ class Worker:
                 pipe.close()
 
 
-def _await(descriptor: int, event: int, deadline: float) -> None:
-    poll = select.poll()
-    poll.register(descriptor, event)
-    left_ms = max(0.0, deadline - time.monotonic()) * 1000
-    if not poll.poll(left_ms):
+def _await(pipe: select.poll, deadline: float) -> None:
+    if not pipe.poll(max(0.0, deadline - time.monotonic()) * 1000):
         raise TimeoutError("the SQL worker did not answer in time")
 
 
@@ -115,6 +115,11 @@ class WorkerPool:
         self._idle: list[Worker] = []
         self._changed = threading.Condition()
 
+    @property
+    def process_ids(self) -> tuple[int, ...]:
+        """The workers that are there now."""
+        return tuple(worker.process.pid for worker in self._workers)
+
     def run(self, query: Query) -> Table | Failure:
         """Run one query; the answer comes at the latest one second behind its deadline.
 
@@ -124,12 +129,14 @@ class WorkerPool:
         """
         if len(query.sql) > LONGEST_SQL:
             return Failure(kind="error", message=f"the statement is longer than {LONGEST_SQL} characters")
-        line = json.dumps(asdict(query)).encode() + b"\n"
+        line = encode_query(query)
         worker = self._take()
         usable = False
         try:
-            answer = _read(worker.ask(line, query.seconds + _KILL_AFTER_S))
+            answer = decode_answer(worker.ask(line, query.seconds + _KILL_AFTER_S))
             usable = not (isinstance(answer, Failure) and answer.kind == "memory")
+            if isinstance(answer, Broken):
+                raise InfrastructureError(answer.reason)
             return answer
         except TimeoutError:
             return _TIMEOUT
@@ -199,6 +206,18 @@ def run_query(query: Query) -> Table | Failure:
     return shared_pool().run(query)
 
 
+def explore(query: Query) -> Table | Failure:
+    """Run a query, or recall what it gave before: databases do not change, nor does the time that queries see.
+
+    What ran out of time or memory is tried again.
+    """
+    return _explore_once(query)
+
+
+def _is_lasting(answer: Table | Failure) -> bool:
+    return isinstance(answer, Table) or answer.kind in ("error", "denied")
+
+
 def shared_pool() -> WorkerPool:
     """The pool of this process, made at first use."""
     global _shared
@@ -219,18 +238,4 @@ def _forget_shared_pool() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_shared_pool)
-
-
-def _read(line: bytes) -> Table | Failure:
-    reply: dict[str, Any] = json.loads(line, object_hook=_decode_blob)
-    if "broken" in reply:
-        raise InfrastructureError(reply["broken"])
-    if "failure" in reply:
-        return Failure(kind=reply["failure"], message=reply["message"])
-    columns: list[str] = reply.pop("columns")
-    rows: list[list[Cell]] = reply.pop("rows")
-    return Table(columns=tuple(columns), rows=tuple(tuple(row) for row in rows), **reply)
-
-
-def _decode_blob(found: dict[str, Any]) -> Any:
-    return bytes.fromhex(found["blob"]) if found.keys() == {"blob"} else found
+_explore_once = Once(run_query, size=EXPLORED_QUERIES, keep=_is_lasting)

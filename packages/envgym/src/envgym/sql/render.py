@@ -29,12 +29,16 @@ def render(result: Table | Failure) -> str:
 
 def _summary(table: Table) -> str:
     count = len(table.rows)
-    notes = [f"the first {count} rows; more follow" if table.more_rows else f"{count} row{'s' * (count != 1)}"]
+    notes = [f"the first {_count(count, 'row')}; more follow" if table.more_rows else _count(count, "row")]
     if table.hidden_columns:
-        notes.append(f"{table.hidden_columns} more columns not shown")
+        notes.append(f"{_count(table.hidden_columns, 'further column')} not shown")
     if table.cut_cells:
-        notes.append(f"{table.cut_cells} long values cut short")
+        notes.append(f"{_count(table.cut_cells, 'long value')} cut short")
     return "; ".join(notes)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def show_cell(cell: Cell) -> str:
@@ -53,4 +57,6 @@ def _line(names: tuple[str, ...] | list[str]) -> str:
 
 
 def _one_line(text: str) -> str:
+    if text.isprintable():  # nearly always, and far cheaper to see
+        return text
     return _CONTROL.sub(lambda match: _ESCAPES.get(match[0], f"\\x{ord(match[0]):02x}"), text)

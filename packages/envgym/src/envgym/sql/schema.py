@@ -123,6 +123,17 @@ def describe_database(path: Path, samples: int = 0) -> str:
         return "\n\n".join(_describe_table(connection, table, samples) for table in read_schema(connection))
 
 
+@lru_cache(maxsize=512)
+def table_names(path: Path) -> tuple[str, ...]:
+    """The names of a database's tables and views.
+
+    Raises:
+        SetupError: if the file is not a readable SQLite database.
+    """
+    with closing(open_read_only(path)) as connection:
+        return tuple(table.name for table in read_schema(connection))
+
+
 def _describe_table(connection: sqlite3.Connection, table: TableSchema, samples: int) -> str:
     values = _sample_values(connection, table, samples)
     lines = [(_describe_column(column, table), values.get(column.name, "")) for column in table.columns]

@@ -4,11 +4,12 @@ Standard library only, since the worker process imports it too.
 """
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 Cell: TypeAlias = int | float | str | bytes | None
 Row: TypeAlias = tuple[Cell, ...]
 FailureKind = Literal["error", "denied", "timeout", "memory"]
+FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
 
 FROZEN_NOW = "2026-01-01 00:00:00"
 """What ``date('now')`` means where no clock is given. Nothing a query returns depends on the real one."""
@@ -39,8 +40,6 @@ class Query:
     now: str = FROZEN_NOW
     seed: int = 0
     """What ``random()`` draws from, afresh for each query."""
-    reverse_scan: bool = False
-    """Visit rows backwards wherever the query leaves their order open. Shows what depends on that order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,6 @@ moment later. ``setrlimit`` bounds memory and forbids writing files.
 Standard library only: a fresh worker starts in some 20 ms.
 """
 
-import json
 import os
 import resource
 import signal
@@ -18,12 +17,12 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import quote
 
 from envgym.sql.authorizer import READABLE_PRAGMAS, ReadOnlyAuthorizer
 from envgym.sql.clock import FrozenClock
-from envgym.sql.table import Caps, Cell
+from envgym.sql.table import Caps, Cell, Failure, Query, Row, Table
+from envgym.sql.wire import Broken, decode_query, encode_answer
 
 ADDRESS_SPACE_BYTES = 448 * 2**20  # the worker stays under 512 MiB, its code included
 HEAP_BYTES = 256 * 2**20  # SQLite's own share: beyond it a query gets "out of memory"
@@ -32,6 +31,8 @@ ALARM_GRACE_S = 0.4  # from the polite interrupt to the kill
 NUMBER_CHARACTERS = 8  # what a number or NULL counts towards the total
 MESSAGE_CHARACTERS = 300
 OPEN_CONNECTIONS = 16
+STEPS_BETWEEN_LOOKS = 5_000  # steps of SQLite's machine between looks at the clock: well under a millisecond
+_LONG = (str, bytes)
 
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: VALUE_BYTES,
@@ -80,10 +81,12 @@ class _Session:
         for name in ["json_each", "json_tree", *(f"pragma_{pragma}" for pragma in sorted(READABLE_PRAGMAS))]:
             self.connection.execute(f"SELECT 1 FROM {name} LIMIT 0")
 
-    def reverse_scans(self, on: bool) -> None:
-        self.authorizer.enabled = False
-        self.connection.execute(f"PRAGMA reverse_unordered_selects = {int(on)}")
-        self.authorizer.enabled = True
+    def start(self, query: Query) -> None:
+        """Forget the query before, and interrupt this one at its deadline."""
+        self.authorizer.denied = None
+        self.clock.restart(query.now, query.seed)
+        deadline = time.monotonic() + query.seconds
+        self.connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS_BETWEEN_LOOKS)
 
 
 def main() -> None:
@@ -91,7 +94,7 @@ def main() -> None:
     _bound_this_process()
     sessions: OrderedDict[str, _Session] = OrderedDict()
     for line in sys.stdin.buffer:
-        sys.stdout.buffer.write(_serve(sessions, json.loads(line)))
+        sys.stdout.buffer.write(_serve(sessions, decode_query(line)))
         sys.stdout.buffer.flush()
         signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -107,28 +110,29 @@ def _bound_this_process() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program that owns the worker
 
 
-def _serve(sessions: "OrderedDict[str, _Session]", request: dict[str, Any]) -> bytes:
-    """Answer one request; the alarm is left running until the answer is written."""
-    signal.setitimer(signal.ITIMER_REAL, request["seconds"] + ALARM_GRACE_S)
+def _serve(sessions: "OrderedDict[str, _Session]", query: Query) -> bytes:
+    """Answer one query. The alarm is left running until the answer is written."""
+    signal.setitimer(signal.ITIMER_REAL, query.seconds + ALARM_GRACE_S)
     try:
-        return _encode(_answer(sessions, request))
+        return encode_answer(_answer(sessions, query))
     except MemoryError:
-        return _encode({"failure": "memory", "message": "the query needs too much memory"})
+        return encode_answer(Failure(kind="memory", message="the query needs too much memory"))
 
 
-def _answer(sessions: "OrderedDict[str, _Session]", request: dict[str, Any]) -> dict[str, Any]:
+def _answer(sessions: "OrderedDict[str, _Session]", query: Query) -> Table | Failure | Broken:
     try:
-        session = _session(sessions, request["path"])
+        session = _session(sessions, query.path)
     except sqlite3.Error as error:
-        return {"broken": f"cannot open the database: {error}"}
+        return Broken(reason=f"cannot open {query.path}: {error}")
     try:
-        return _run(session, request)
+        session.start(query)
+        return _fetch(session.connection, query, session.clock)
     except MemoryError:
         raise
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:  # ValueError: NUL or a surrogate inside
-        return _explain(session, error)
+        return _explain(session, query, error)
     except Exception:  # the border of a process: what is unforeseen is reported to the owner, not lost
-        return {"broken": traceback.format_exc()}
+        return Broken(reason=traceback.format_exc())
 
 
 def _session(sessions: "OrderedDict[str, _Session]", path: str) -> _Session:
@@ -140,77 +144,65 @@ def _session(sessions: "OrderedDict[str, _Session]", path: str) -> _Session:
     return session
 
 
-def _run(session: _Session, request: dict[str, Any]) -> dict[str, Any]:
-    session.authorizer.denied = None
-    session.clock.restart(request["now"], request["seed"])
-    deadline = time.monotonic() + request["seconds"]
-    session.connection.set_progress_handler(lambda: time.monotonic() > deadline, 5_000)
-    if not request["reverse_scan"]:
-        return _fetch(session, request["sql"], Caps(**request["caps"]))
-    session.reverse_scans(True)
-    try:
-        return _fetch(session, request["sql"], Caps(**request["caps"]))
-    finally:
-        session.reverse_scans(False)
-
-
-def _fetch(session: _Session, sql: str, caps: Caps) -> dict[str, Any]:
-    cursor = session.connection.execute(sql)
+def _fetch(connection: sqlite3.Connection, query: Query, clock: FrozenClock) -> Table | Failure:
+    caps = query.caps
+    cursor = connection.execute(query.sql)
     try:
         if cursor.description is None:
-            return {"failure": "error", "message": "the statement returns no table"}
+            return Failure(kind="error", message="the statement returns no table")
         names = [_clip_text(column[0], caps.cell_characters) for column in cursor.description]
         rows, more_rows, cut_cells = _take_rows(cursor, caps)
     finally:
         cursor.close()
-    return {
-        "columns": names[: caps.columns],
-        "rows": rows,
-        "more_rows": more_rows,
-        "hidden_columns": max(0, len(names) - caps.columns),
-        "cut_cells": cut_cells,
-        "reads_clock": session.clock.was_read,
-    }
+    return Table(
+        columns=tuple(names[: caps.columns]),
+        rows=rows,
+        more_rows=more_rows,
+        hidden_columns=max(0, len(names) - caps.columns),
+        cut_cells=cut_cells,
+        reads_clock=clock.was_read,
+    )
 
 
-def _take_rows(cursor: Iterator[tuple[Cell, ...]], caps: Caps) -> tuple[list[list[Cell]], bool, int]:
+def _take_rows(cursor: Iterator[Row], caps: Caps) -> tuple[tuple[Row, ...], bool, int]:
     """The rows within the caps, whether more followed, and the number of cells that were cut."""
-    rows: list[list[Cell]] = []
+    rows: list[Row] = []
     characters = cut_cells = 0
     for row in cursor:
         if len(rows) == caps.rows or characters > caps.total_characters:
-            return rows, True, cut_cells
-        kept = list(row[: caps.columns])
-        for index, cell in enumerate(kept):
-            length = len(cell) if isinstance(cell, str | bytes) else NUMBER_CHARACTERS
-            if length > caps.cell_characters and isinstance(cell, str | bytes):
-                kept[index] = _clip(cell, caps.cell_characters)
-                cut_cells += 1
-            characters += min(length, caps.cell_characters)
-        rows.append(kept)
-    return rows, False, cut_cells
+            return tuple(rows), True, cut_cells
+        shown = row[: caps.columns]
+        lengths = [len(cell) for cell in shown if isinstance(cell, _LONG)]
+        characters += sum(lengths) + NUMBER_CHARACTERS * (len(shown) - len(lengths))
+        if lengths and max(lengths) > caps.cell_characters:
+            shown = tuple(_clip(cell, caps.cell_characters) for cell in shown)
+            cut_cells += sum(length > caps.cell_characters for length in lengths)
+        rows.append(shown)
+    return tuple(rows), False, cut_cells
 
 
-def _clip(cell: str | bytes, longest: int) -> Cell:
-    return _clip_text(cell, longest) if isinstance(cell, str) else cell[:longest]
+def _clip(cell: Cell, longest: int) -> Cell:
+    if isinstance(cell, str):
+        return _clip_text(cell, longest)
+    return cell[:longest] if isinstance(cell, bytes) else cell
 
 
 def _clip_text(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters)"
 
 
-def _explain(session: _Session, error: Exception) -> dict[str, Any]:
+def _explain(session: _Session, query: Query, error: Exception) -> Failure | Broken:
     """Whose fault an error is, and how to say it to the model."""
     code = error.sqlite_errorcode & 0xFF if isinstance(error, sqlite3.Error) and _has_code(error) else 0
     if code in _BROKEN_CODES:
-        return {"broken": f"the database cannot be read: {error}"}
+        return Broken(reason=f"cannot read {query.path}: {error}")
     if code == sqlite3.SQLITE_INTERRUPT:
-        return {"failure": "timeout", "message": "the query took too long"}
+        return Failure(kind="timeout", message="the query took too long")
     if session.authorizer.denied:
-        return {"failure": "denied", "message": f"{session.authorizer.denied} is not allowed here"}
+        return Failure(kind="denied", message=f"{session.authorizer.denied} is not allowed here")
     if code == sqlite3.SQLITE_READONLY:
-        return {"failure": "denied", "message": "writing is not allowed here"}
-    return {"failure": "error", "message": _clip_text(str(error), MESSAGE_CHARACTERS)}
+        return Failure(kind="denied", message="writing is not allowed here")
+    return Failure(kind="error", message=_clip_text(str(error), MESSAGE_CHARACTERS))
 
 
 def _has_code(error: sqlite3.Error) -> bool:
@@ -220,13 +212,3 @@ def _has_code(error: sqlite3.Error) -> bool:
 
 def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
-
-
-def _encode(reply: dict[str, Any]) -> bytes:
-    return json.dumps(reply, default=_encode_blob, ensure_ascii=False).encode() + b"\n"
-
-
-def _encode_blob(value: object) -> dict[str, str]:
-    if not isinstance(value, bytes):
-        raise TypeError(f"a cell of type {type(value).__name__} has no place in a result")
-    return {"blob": value.hex()}

@@ -80,7 +80,7 @@ def _tasks(records: Sequence[dict[str, str]], split: Split) -> Iterator[Task]:
 
 def _write_world(folder: Path, seed: int) -> None:
     lines: list[str] = []
-    subjects = [(split, subject) for split, of_split in SUBJECTS.items() for subject in of_split]
+    subjects: list[tuple[Split, Subject]] = [(split, one) for split, many in SUBJECTS.items() for one in many]
     for place, (split, subject) in enumerate(subjects):
         for number in range(DATABASES_PER_SUBJECT):
             db_id = f"{subject.name}_{number + 1}"
