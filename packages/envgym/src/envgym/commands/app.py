@@ -10,6 +10,7 @@ from envgym.commands.init import init
 from envgym.commands.list import list_envs
 from envgym.commands.play import play
 from envgym.commands.preflight import preflight
+from envgym.commands.serve_retriever import serve_retriever
 
 INTERRUPTED = 130
 
@@ -27,6 +28,7 @@ app.command("eval")(evaluate)
 app.command("check")(check)
 app.command("init")(init)
 app.command("preflight")(preflight)
+app.command("serve-retriever")(serve_retriever)
 
 
 def run_app(arguments: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ ArgOptions = Annotated[
 ]
 
 
-def read_arguments(pairs: Sequence[str] | None) -> dict[str, Any]:
+def read_arguments(pairs: Sequence[str] | None, option: str = "--arg") -> dict[str, Any]:
     """Read ``key=value`` pairs. A value that is JSON is read as JSON, any other is text.
 
     >>> read_arguments(["max_turns=3", "corpus=docs.jsonl", 'rewards=[{"name": "f1"}]'])
@@ -33,9 +33,9 @@ def read_arguments(pairs: Sequence[str] | None) -> dict[str, Any]:
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not (equals and key.isidentifier()):
-            raise SetupError(f"--arg {pair!r} must be KEY=VALUE")
+            raise SetupError(f"{option} {pair!r} must be KEY=VALUE")
         if key in arguments:
-            raise SetupError(f"--arg {key} is given twice")
+            raise SetupError(f"{option} {key} is given twice")
         arguments[key] = _read_value(value)
     return arguments
 
