@@ -12,7 +12,7 @@ import pytest
 
 from envgym.errors import InfrastructureError
 from envgym.rewards import math_expression_reward
-from envgym.rewards.grading.pool import GradingPool, GradingTimeoutError, shared_pool
+from envgym.rewards.grading.pool import PATIENCE, GradingPool, GradingTimeoutError, shared_pool
 
 pytestmark = pytest.mark.integration
 
@@ -56,7 +56,7 @@ def test_comparison_past_its_deadline_is_killed_and_the_next_is_served(pool: Gra
     start = time.monotonic()
     with pytest.raises(GradingTimeoutError):
         pool.ask([("x+5", ENDLESS)])
-    assert time.monotonic() - start < DEADLINE_S + 1
+    assert time.monotonic() - start < PATIENCE * DEADLINE_S + 1
     assert pool.ask([("x+x", "2x")]) == "same"
 
 
@@ -150,7 +150,7 @@ def test_a_forked_copy_grades_too_and_nothing_outlives_the_process(fork: str, ki
     if kill:
         owner.kill()
     _, errors = owner.communicate("" if kill else "\n", timeout=60)
-    assert all(is_gone_within(process, 5) for process in offspring)
+    assert all(is_gone_within(process, 30) for process in offspring)
     assert errors == ""
 
 

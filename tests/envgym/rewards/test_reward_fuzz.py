@@ -66,7 +66,7 @@ def check(reward: Callable[..., Outcome], gold: str, response: str) -> None:
 
 
 @pytest.mark.parametrize("name", LIGHT)
-@fuzz(max_examples=200)
+@fuzz(max_examples=100)
 @given(gold=st.one_of(texts, st.just("[0,0,1,1]")), response=tagged)
 def test_any_text_has_a_finite_reward(name: str, gold: str, response: str):
     check(LIGHT[name], gold, response)
@@ -122,14 +122,11 @@ WORD_REWARDS = {
 }
 
 
-def best_time(call: Callable[[str], object], text: str) -> float:
-    """Best of three, in seconds of this thread's own time, which neighbours on the machine do not stretch."""
-    times: list[float] = []
-    for _ in range(3):
-        start = time.thread_time()
-        call(text)
-        times.append(time.thread_time() - start)
-    return min(times)
+def seconds(call: Callable[[str], object], text: str) -> float:
+    """Of this thread's own time, which neighbours on the machine do not stretch."""
+    start = time.thread_time()
+    call(text)
+    return time.thread_time() - start
 
 
 GROWTH = [
@@ -145,7 +142,9 @@ def test_time_grows_no_faster_than_the_text(reward: Callable[[str], Outcome], un
     short, long = (f"<answer>{unit * (size // len(unit))}</answer>" for size in (100_000, 1_000_000))
     reward(short)
     # A floor of 50 us keeps the clock's own noise out of calls that look at the text's end only.
-    assert best_time(reward, long) <= 20 * max(best_time(reward, short), 50e-6)
+    bound = 20 * max(50e-6, min(seconds(reward, short) for _ in range(3)))
+    # The best of three long runs is below the bound if any one is.
+    assert any(seconds(reward, long) <= bound for _ in range(3))
 
 
 @pytest.mark.parametrize(
@@ -153,4 +152,4 @@ def test_time_grows_no_faster_than_the_text(reward: Callable[[str], Outcome], un
 )
 @pytest.mark.parametrize("parser", [find_boxes, plain_text, read_number, read_label], ids=lambda f: f.__name__)
 def test_parsers_read_the_longest_answer_in_no_time(parser: Callable[[str], object], unit: str):
-    assert best_time(parser, unit * (MAX_CHARACTERS // len(unit))) < 0.05
+    assert any(seconds(parser, unit * (MAX_CHARACTERS // len(unit))) < 0.05 for _ in range(3))

@@ -5,7 +5,8 @@ never grades itself, so nothing that an answer does can stop it. It ends, and ki
 that started it ends.
 
 On its control socket, ``fork`` with one end of a socket pair is answered by a process id, and
-``kill <process id>`` by ``gone``. A grading process serves its own socket, see `envgym.rewards.grading.protocol`.
+``kill <process id>`` by how that process ended: an exit code, or minus a signal, which may have come before. A
+grading process serves its own socket, see `envgym.rewards.grading.protocol`.
 """
 
 import os
@@ -19,8 +20,8 @@ from envgym.rewards.grading.symbolic import judge
 
 MEMORY_BYTES = 768 << 20
 """Address space of a grading process, the loaded libraries included."""
-GRACE_S = 2.0
-"""How long after its deadline a grading process that nobody killed ends itself."""
+OUT_OF_TIME = signal.SIGPROF
+"""The signal by which the kernel ends a grading process that has used up its processor time."""
 
 
 def main(descriptor: int) -> None:
@@ -38,8 +39,7 @@ def main(descriptor: int) -> None:
             control.send(str(child).encode())
         elif command == "kill":
             children.remove(int(argument))
-            _end(int(argument))
-            control.send(b"gone")
+            control.send(str(_end(int(argument))).encode())
         else:
             break
     for child in children:
@@ -56,21 +56,21 @@ def _fork(control: socket.socket, descriptor: int) -> int:
     os._exit(0)
 
 
-def _end(child: int) -> None:
-    """Kill and reap. The id cannot have been given away, as nobody else reaps."""
+def _end(child: int) -> int:
+    """Kill, reap, and tell how it ended. The id cannot have been given away, as nobody else reaps."""
     os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _serve(requests: socket.socket) -> None:
     """Answer requests until the other end is closed."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(OUT_OF_TIME, signal.SIG_DFL)
     while packet := requests.recv(MAX_PACKET):
-        readings, deadline_s = read_request(packet)
-        signal.setitimer(signal.ITIMER_REAL, deadline_s + GRACE_S)
+        readings, processor_s = read_request(packet)
+        signal.setitimer(signal.ITIMER_PROF, processor_s)
         judgement = _answer(readings)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         requests.send(judgement.encode())
 
 

@@ -1,13 +1,15 @@
 """A pool of killable processes that compare formulas.
 
 The pool starts with the first formula and serves any number of threads. A comparison that outlives its deadline is
-ended by killing its process, which works whatever the process is doing. A forked copy of this process gets a pool
-of its own; nothing outlives this process.
+ended by killing its process, which works whatever the process is doing. The deadline counts processor time, so
+that a busy machine does not change a judgement. A forked copy of this process gets a pool of its own; nothing
+outlives this process.
 """
 
 import atexit
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +20,8 @@ from envgym.errors import InfrastructureError
 from envgym.rewards.grading.protocol import MAX_PACKET, Judgement, Readings, read_reply, request_packet
 
 DEADLINE_S = 5.0
+PATIENCE = 6.0
+"""The deadline in time on the clock, as a multiple of that in processor time."""
 MAX_WORKERS = 4
 START_S = 120.0
 """How long the first start may take. It loads sympy: 2 s on a free core, more where many start at once."""
@@ -30,14 +34,14 @@ class GradingTimeoutError(Exception):
 
 
 class WorkerLostError(Exception):
-    """The process died while it compared."""
+    """The process died while it compared, of something else than its deadline."""
 
 
 class GradingPool:
     """Compares formulas in processes of its own.
 
     Args:
-        deadline_s: seconds that one comparison may take.
+        deadline_s: seconds of processor time that one comparison may take.
         workers: most comparisons at once; by default one a core, at most four.
     """
 
@@ -67,13 +71,15 @@ class GradingPool:
 
     def _ask_once(self, readings: Readings) -> Judgement:
         worker = self._take()
-        healthy = False
         try:
             judgement = worker.exchange(readings, self.deadline_s)
-            healthy = judgement != "error" and worker.grades < GRADES_PER_WORKER
+            if judgement == "error" or worker.grades >= GRADES_PER_WORKER:
+                worker.end()
+            else:
+                self._keep(worker)
             return judgement
         finally:
-            self._give_back(worker, healthy)
+            self._release()
 
     def _take(self) -> "_Worker":
         """An idle process, or a new one if fewer than the limit are busy; else wait for one."""
@@ -89,15 +95,9 @@ class GradingPool:
             self._release()
             raise
 
-    def _give_back(self, worker: "_Worker", healthy: bool) -> None:
-        try:
-            if healthy:
-                with self._changed:
-                    self._idle.append(worker)
-            else:
-                worker.end()
-        finally:
-            self._release()
+    def _keep(self, worker: "_Worker") -> None:
+        with self._changed:
+            self._idle.append(worker)
 
     def _release(self) -> None:
         with self._changed:
@@ -144,22 +144,25 @@ class _Worker:
     grades: int = 0
 
     def exchange(self, readings: Readings, deadline_s: float) -> Judgement:
-        """Send a request and wait for the reply, at most until the deadline."""
+        """Send a request and wait for the reply. Without one, the process is ended."""
         try:
             self.channel.send(request_packet(readings, deadline_s))
-            if not _readable_within(self.channel, deadline_s):
-                raise GradingTimeoutError(f"no judgement within {deadline_s} s")
-            reply = self.channel.recv(MAX_PACKET)
-        except OSError as error:
-            raise WorkerLostError(str(error)) from error
-        if not reply:
-            raise WorkerLostError("the grading process died")
-        self.grades += 1
-        return read_reply(reply)
+            in_time = _readable_within(self.channel, PATIENCE * deadline_s)
+            reply = self.channel.recv(MAX_PACKET) if in_time else b""
+        except OSError:
+            in_time, reply = True, b""
+        if reply:
+            self.grades += 1
+            return read_reply(reply)
+        ended_by = -(self.end() or 0)
+        if ended_by == signal.SIGPROF or not in_time:
+            raise GradingTimeoutError(f"no judgement within {deadline_s} s of processor time")
+        raise WorkerLostError(f"the grading process was ended by signal {ended_by}")
 
-    def end(self) -> None:
+    def end(self) -> int | None:
+        """End the process and tell how it had ended, see `_Nursery.kill`."""
         self.channel.close()
-        self.nursery.kill(self.process_id)
+        return self.nursery.kill(self.process_id)
 
 
 class _Nursery:
@@ -197,13 +200,18 @@ class _Nursery:
             raise InfrastructureError("the process that starts the grading processes is gone")
         return _Worker(process_id=int(answer), channel=ours, nursery=self)
 
-    def kill(self, process_id: int) -> None:
+    def kill(self, process_id: int) -> int | None:
+        """Kill and reap; the result is an exit code, or minus a signal, which may have come before.
+
+        None if the nursery is gone. Its children then end with their sockets or with their processor time.
+        """
         with self._turn:
             try:
                 self.control.send(f"kill {process_id}".encode())
-                self.control.recv(64)
+                answer = self.control.recv(64)
             except OSError:
-                return  # the nursery is gone; its children end with their sockets or with their own timers
+                return None
+        return int(answer) if answer else None
 
     def close(self) -> None:
         self.control.close()
@@ -260,7 +268,7 @@ def configure_grading(deadline_s: float = DEADLINE_S, workers: int | None = None
     """Replace the pool of this process by one with another deadline or number of processes.
 
     Args:
-        deadline_s: seconds that one comparison may take.
+        deadline_s: seconds of processor time that one comparison may take.
         workers: most comparisons at once; by default one a core, at most four.
     """
     global _shared

@@ -1,7 +1,7 @@
 """What the pool and its processes say to each other, one packet a request and one a reply.
 
-A request holds the deadline and pairs of gold and answer, of which any may be equal. A gold whose answer is None
-is only read. The reply is a judgement.
+A request holds the processor time that the comparison may take, and pairs of gold and answer, of which any may be
+equal. A gold whose answer is None is only read. The reply is a judgement.
 """
 
 import json
@@ -16,15 +16,15 @@ MAX_PACKET = 1 << 17
 """Bytes. Answers are cut far below this before they are sent."""
 
 
-def request_packet(readings: Readings, deadline_s: float) -> bytes:
+def request_packet(readings: Readings, processor_s: float) -> bytes:
     """Write a request."""
-    return json.dumps([deadline_s, readings]).encode()
+    return json.dumps([processor_s, readings]).encode()
 
 
 def read_request(packet: bytes) -> tuple[Readings, float]:
     """Read a request back."""
-    deadline_s, readings = json.loads(packet)
-    return [(gold, answer) for gold, answer in readings], deadline_s
+    processor_s, readings = json.loads(packet)
+    return [(gold, answer) for gold, answer in readings], processor_s
 
 
 def read_reply(packet: bytes) -> Judgement:
