@@ -106,8 +106,10 @@ def _read_run(line: str, run: re.Match[str]) -> Fraction | None:
     is_written_right = _WHOLE.match(whole) and (decimals.isdigit() or not decimals)
     if not is_written_right or len(digits) > MAX_DIGITS or len(exponent) > MAX_EXPONENT:
         return None
-    value = Fraction(f"{whole.replace(',', '') or '0'}.{decimals or '0'}") * Fraction(10) ** int(exponent or 0)
-    return -value if _is_negative(line[: run.start()]) else value
+    value = int(whole.replace(",", "") + decimals)
+    power = int(exponent or 0) - len(decimals)
+    signed = -value if _is_negative(line[: run.start()]) else value
+    return Fraction(signed * 10**power) if power >= 0 else Fraction(signed, 10**-power)
 
 
 def _is_negative(before: str) -> bool:

@@ -1,5 +1,8 @@
 r"""A reward for the final number of a worked answer, as GSM8K asks for it: ``#### 42``."""
 
+from fractions import Fraction
+from functools import lru_cache
+
 from envgym.errors import BadGoldError
 from envgym.final_number import MARKER, final_number, read_number, strict_final_answer
 from envgym.rewards.outcome import Outcome
@@ -29,11 +32,17 @@ def final_number_reward(
         digits = strict_final_answer(response)
         found, right = digits is not None, digits == ground_truth.replace(",", "")
     else:
-        gold = read_number(ground_truth)
-        if gold is None:
-            raise BadGoldError(f"the ground truth {ground_truth[:80]!r} is not a number")
+        gold = _read_gold(ground_truth)
         number = final_number(response, marker)
         found, right = number is not None, number == gold
     if not found:
         return Outcome(0.0, False, "no_answer")
     return Outcome(1.0 if right else format_score, right)
+
+
+@lru_cache(maxsize=10_000)
+def _read_gold(ground_truth: str) -> Fraction:
+    gold = read_number(ground_truth)
+    if gold is None:
+        raise BadGoldError(f"the ground truth {ground_truth[:80]!r} is not a number")
+    return gold
