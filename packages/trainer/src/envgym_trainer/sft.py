@@ -30,6 +30,10 @@ class SftSection:
     schedule: str = "cosine"
     """``constant``, ``linear`` or ``cosine``; the last two end at 0."""
     warmup_steps: int = 0
+    weight_decay: float = 0.0
+    """Of AdamW."""
+    adam_beta2: float = 0.999
+    """Of AdamW."""
     stop_below: float | None = None
     """End early once the mean loss of the last 10 steps is below this. Never getting there is an error."""
     deadline_s: float | None = None

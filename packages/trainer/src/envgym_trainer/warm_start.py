@@ -75,7 +75,14 @@ def imitate(model: PreTrainedModel, data: Path, name: str, section: SftSection, 
     Stage 0 of DeepSpeed: a model that is made at first use is small, and partitioning it would double the time.
     """
     rows = make_rows(storage.load(data))
-    policy = DeepSpeedPolicy(model, OptimizerSection(deepspeed={"zero_optimization": {"stage": 0}}))
+    policy = DeepSpeedPolicy(
+        model,
+        OptimizerSection(
+            betas=(0.9, section.adam_beta2),
+            weight_decay=section.weight_decay,
+            deepspeed={"zero_optimization": {"stage": 0}},
+        ),
+    )
     with progress.track(name, section.steps) as advance:
         sft(policy, rows, section, lambda done: advance(f"loss {done.loss:.3f}"))
     policy.close()

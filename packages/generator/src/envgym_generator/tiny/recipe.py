@@ -39,6 +39,9 @@ class Phase:
     schedule: str
     """``constant`` or ``cosine``, after the warm-up."""
     warmup_steps: int
+    weight_decay: float
+    """Without it the attention logits grow until float32 rounding shows in the log-probabilities."""
+    adam_beta2: float
     stop_below: float | None
     """Ends the phase once the running loss is below this."""
     deadline_s: float | None
@@ -46,12 +49,12 @@ class Phase:
 
 
 COPYING = Phase(
-    name="copying", data="copying.parquet", steps=1500, batch_size=16, lr=4e-3, schedule="constant",
-    warmup_steps=50, stop_below=0.3, deadline_s=180.0,
+    name="copying", data="copying.parquet", steps=5000, batch_size=16, lr=4e-3, schedule="constant",
+    warmup_steps=50, weight_decay=0.1, adam_beta2=0.98, stop_below=0.3, deadline_s=180.0,
 )  # fmt: skip
 IMITATION = Phase(
     name="imitation", data="imitation.parquet", steps=1500, batch_size=16, lr=3e-3, schedule="cosine",
-    warmup_steps=50, stop_below=None, deadline_s=None,
+    warmup_steps=50, weight_decay=0.1, adam_beta2=0.98, stop_below=None, deadline_s=None,
 )  # fmt: skip
 
 
