@@ -66,7 +66,7 @@ def test_call_that_hangs_inside_c_code_is_given_up_at_the_deadline_and_killed() 
     report = run_checks("broken_envs.hangs_in_a_regex:Env")
 
     assert "had not returned after 3 s" in report.failed[0].detail
-    assert time.monotonic() - start < 3 + 15
+    assert time.monotonic() - start < 60, "the expression itself would run for years"
     assert not [line for line in commands_of_children() if "watched_process" in line]
 
 
