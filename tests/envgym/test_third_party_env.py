@@ -1,4 +1,4 @@
-"""The example of a third party's package: its tests pass where nothing but envgym and that package is installed."""
+"""The example of a third party's package passes its tests where nothing but envgym and it is installed."""
 
 import os
 import shutil
@@ -13,9 +13,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 @pytest.mark.integration
 def test_third_party_package_passes_its_tests_in_an_environment_of_its_own(tmp_path: Path) -> None:
     place = tmp_path / "examples" / "third_party_env"
-    shutil.copytree(
-        CHECKOUT / "examples" / "third_party_env", place, ignore=shutil.ignore_patterns(".venv", "uv.lock")
-    )
+    made_there = shutil.ignore_patterns(".venv", "uv.lock")
+    shutil.copytree(CHECKOUT / "examples" / "third_party_env", place, ignore=made_there)
     (tmp_path / "packages").mkdir()
     (tmp_path / "packages" / "envgym").symlink_to(CHECKOUT / "packages" / "envgym")
     without_ours = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}

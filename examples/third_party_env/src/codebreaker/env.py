@@ -71,9 +71,7 @@ class CodebreakerEnv(TextEnv):
         if not 2 <= symbols <= 9:
             raise SetupError(f"symbols is {symbols}; it must be from 2 to 9")
         if not (length >= 1 and EVAL_SHARE <= symbols**length <= MAX_CODES):
-            raise SetupError(
-                f"length is {length}, which makes {symbols}**{length} codes; {MAX_CODES} is the limit"
-            )
+            raise SetupError(f"length is {length}, which makes {symbols}**{length} codes, not 5 to {MAX_CODES}")
         self.length = length
         self.symbols = symbols
         self.guess_tag = check_tag_name(guess_tag)
