@@ -178,7 +178,7 @@ class TrainConfig:
 
     seed: int = 0
     """Of tasks, sampling and everything else that is random, but for the warm start and evaluation."""
-    steps: int = 50
+    steps: int = 60
     """Number of updates of the generator's weights."""
     run_dir: str | None = None
     """Folder of the run; must not exist. By default ``runs/<env>-<model>-<time>``."""
