@@ -1,5 +1,6 @@
 import json
 import os
+import pickle
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -119,6 +120,14 @@ def test_many_threads_may_search_at_once(encoder: str) -> None:
     alone = [retriever.search(document.text, 3) for document in found] * 20
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda document: retriever.search(document.text, 3), found * 20)) == alone
+
+
+def test_a_pickled_copy_finds_the_same(encoder: str) -> None:
+    retriever = dense.DenseRetriever(
+        documents(["arvel guild", "mirel baker"]), dense.DenseSettings(encoder=encoder)
+    )
+    copy = pickle.loads(pickle.dumps(retriever))
+    assert copy.search_scored("guild", 2) == retriever.search_scored("guild", 2)
 
 
 def test_the_search_env_plays_with_it(encoder: str) -> None:

@@ -132,10 +132,15 @@ class DenseRetriever:
     def __init__(self, documents: Sequence[Document], settings: DenseSettings) -> None:
         """Load the encoder, and the index of these documents, which is computed if it is not in the cache."""
         self._documents = documents
+        self._settings = settings
         self._encoder = Encoder(settings)
         folder = cache_folder() / "dense" / _key(documents, settings, self._encoder)
         make_once(folder, lambda aside: self._write_index(aside / "index.faiss"))
         self._index = faiss.read_index(str(folder / "index.faiss"))
+
+    def __reduce__(self) -> tuple[type["DenseRetriever"], tuple[Sequence[Document], DenseSettings]]:
+        """A copy in another process loads its own encoder; the index is in the cache."""
+        return DenseRetriever, (self._documents, self._settings)
 
     def _write_index(self, path: Path) -> None:
         vectors = self._encoder.encode_passages([document.contents for document in self._documents])
