@@ -17,7 +17,7 @@ from envgym.rewards.grading.pool import PATIENCE, GradingPool, GradingTimeoutErr
 pytestmark = pytest.mark.integration
 
 ENDLESS = "1000000000!"
-DEADLINE_S = 0.7
+DEADLINE_S = 1.0
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from envgym.errors import InfrastructureError
 from envgym.rewards.grading.protocol import MAX_PACKET, Judgement, Readings, read_reply, request_packet
 
 DEADLINE_S = 5.0
-PATIENCE = 6.0
+PATIENCE = 12.0
 """The deadline in time on the clock, as a multiple of that in processor time."""
 MAX_WORKERS = 4
 START_S = 120.0
