@@ -90,9 +90,9 @@ def test_tokens_take_linear_time(piece):
         text = piece * (size // len(piece))
         times = []
         for _ in range(3):
-            started = time.perf_counter()
+            started = time.process_time()
             shuffle_ties(text)
-            times.append(time.perf_counter() - started)
+            times.append(time.process_time() - started)
         return min(times)
 
-    assert best(50_000) < 40 * max(best(5_000), 1e-4)
+    assert best(20_000) < 40 * max(best(2_000), 1e-4)

@@ -8,6 +8,7 @@ from envgym.errors import BadGoldError
 from envgym.rewards.bbox import bbox_giou_reward
 from envgym.rewards.combine import CombinedReward, combine_reward_functions
 from envgym.rewards.exact_alphanumeric import exact_answer_alphanumeric_reward
+from envgym.rewards.execution import execution_match_reward
 from envgym.rewards.final_number import final_number_reward
 from envgym.rewards.format import format_reward
 from envgym.rewards.geo3k import geo3k_reward
@@ -30,6 +31,7 @@ __all__ = [
     "cover_match_reward",
     "exact_answer_alphanumeric_reward",
     "exact_match_reward",
+    "execution_match_reward",
     "f1_reward",
     "final_number_reward",
     "format_reward",

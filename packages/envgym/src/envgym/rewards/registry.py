@@ -14,6 +14,7 @@ REWARDS: dict[str, str] = {
     "cover_match": "envgym.rewards.short_answer:cover_match_reward",
     "exact_alnum": "envgym.rewards.exact_alphanumeric:exact_answer_alphanumeric_reward",
     "exact_match": "envgym.rewards.short_answer:exact_match_reward",
+    "execution_match": "envgym.rewards.execution:execution_match_reward",
     "f1": "envgym.rewards.short_answer:f1_reward",
     "final_number": "envgym.rewards.final_number:final_number_reward",
     "format": "envgym.rewards.format:format_reward",

@@ -102,6 +102,7 @@ def _write_copy(database: Path, number: int, seed: int, target: Path) -> None:
         copy.text_factory = decode
         try:
             mutate(copy, STRENGTHS[number], [seed, number])
+            copy.execute("PRAGMA synchronous = OFF")  # a copy that is lost half written is made again
             copy.execute("VACUUM INTO ?", (str(target),))
         except sqlite3.Error as error:
             raise SetupError(f"no mutated copy of {database} can be made: {error}; set perturb=false") from error
