@@ -80,6 +80,24 @@ def commands_of_children() -> list[str]:
 
 
 @pytest.mark.integration
+def test_reward_scheme_that_pays_detours_is_named_as_exploitable() -> None:
+    report = run_checks("gsm8k", {"scheme": "per_turn_format"})
+
+    assert "right_first" in {result.name for result in report.failed}
+
+
+@pytest.mark.integration
+def test_env_whose_expert_cannot_play_these_tasks_is_checked_without_it() -> None:
+    report = envgym.check_env("broken_envs.sound:WithoutScript")
+
+    assert {result.name for result in report.results if result.status == "skipped"} == {
+        "expert",
+        "stop_strings",
+        "right_first",
+    }
+
+
+@pytest.mark.integration
 def test_class_with_arguments_is_checked_with_them() -> None:
     from broken_envs.sound import Sound
 

@@ -127,7 +127,7 @@ def test_unknown_scripted_policy_is_refused() -> None:
 
 def test_expert_of_an_env_without_one_is_refused() -> None:
     with pytest.raises(SetupError, match="Parity has no scripted expert"):
-        expert(Parity(), 0)
+        expert(Parity(), 0)([])
 
 
 @pytest.mark.parametrize("policy", [random, empty])

@@ -85,3 +85,11 @@ class Talkative(Sound):
     def respond(self, action: str) -> Reply:
         print("given", repr(action[:100]), flush=True)
         return super().respond(action)
+
+
+class WithoutScript(Sound):
+    """Its class has an expert, its tasks do not say how to play them."""
+
+    def demonstrate(self, rng: np.random.Generator) -> Iterator[str]:
+        raise NotImplementedError("these tasks have no script")
+        yield ""

@@ -1,7 +1,7 @@
 """Playing an env and writing down everything that it showed, so that the checks can judge it afterwards."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeGuard, cast
@@ -100,64 +100,86 @@ def play(
     seed: int = 0,
 ) -> Episode:
     """Play one episode until it ends, should have ended, the actions run out, or an exception breaks it off."""
-    steps: list[Step] = []
-    opening: object = ()
-    opening_info: object = None
-    call, action = f"reset(seed={seed})", ""
+    recording = _Recording(env, watch)
+    try:
+        recording.reset(seed, task)
+        recording.act(actions)
+    except Exception as error:  # whatever an env raises is what is being looked for
+        recording.break_off(error)
+    return recording.episode(name)
 
-    def episode(crash: Crash | None = None) -> Episode:
+
+class _Recording:
+    """An episode while it is being played."""
+
+    def __init__(self, env: TextEnv, watch: Watch) -> None:
+        self._env = env
+        self._watch = watch
+        self._opening: object = ()
+        self._opening_info: object = None
+        self._steps: list[Step] = []
+        self._call = self._action = ""
+        self._crash: Crash | None = None
+
+    def reset(self, seed: int, task: Task | None) -> None:
+        self._call = f"reset(seed={seed})"
+        with self._watch(self._call):
+            self._opening, info = self._env.reset(seed=seed, options={} if task is None else {"task": task})
+        self._opening_info = _copied(info)
+
+    def act(self, actions: Actions) -> None:
+        self._call = "choosing an action"
+        script = iter(actions(self._env))
+        for _ in range(self._env.max_turns + BEYOND):
+            self._call = "choosing an action"
+            action = next(script, None)
+            if action is None or self._step(action):
+                return
+
+    def _step(self, action: str) -> bool:
+        """Play one action, and say whether that ended the episode."""
+        self._action = action
+        self._call = f"step({shorten(repr(action), 60)})"
+        with self._watch(self._call):
+            observation, reward, terminated, truncated, info = self._env.step(action)
+        step = Step(
+            action=action,
+            observation=observation,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            info=_copied(info),
+        )
+        self._steps.append(step)
+        return bool(terminated or truncated)
+
+    def break_off(self, error: Exception) -> None:
+        """Note the exception; and the step whose reward ``TextEnv`` did not let through."""
+        self._crash = Crash(call=self._call, kind=type(error).__name__, message=shorten(str(error)))
+        if isinstance(error, RewardError):
+            refused = Step(
+                action=self._action,
+                observation=(),
+                reward=error.reward,
+                terminated=True,
+                truncated=False,
+                info=None,
+            )
+            self._steps.append(refused)
+
+    def episode(self, name: str) -> Episode:
         return Episode(
             name=name,
-            max_turns=env.max_turns,
-            opening=opening,
-            opening_info=opening_info,
-            steps=tuple(steps),
-            crash=crash,
+            max_turns=self._env.max_turns,
+            opening=self._opening,
+            opening_info=self._opening_info,
+            steps=tuple(self._steps),
+            crash=self._crash,
         )
-
-    try:
-        with watch(call):
-            opening, opening_info = env.reset(seed=seed, options={} if task is None else {"task": task})
-        for action in _limited(actions(env), env.max_turns + BEYOND):
-            call = f"step({shorten(repr(action), 60)})"
-            with watch(call):
-                observation, reward, terminated, truncated, info = env.step(action)
-            steps.append(
-                Step(
-                    action=action,
-                    observation=observation,
-                    reward=reward,
-                    terminated=terminated,
-                    truncated=truncated,
-                    info=_copied(info),
-                )
-            )
-            if steps[-1].terminated or steps[-1].truncated:
-                break
-    except RewardError as error:
-        steps.append(_refused(action, error))
-        return episode(_crash(call, error))
-    except Exception as error:  # whatever an env raises is what is being looked for
-        return episode(_crash(call, error))
-    return episode()
 
 
 def _copied(info: object) -> object:
     return dict(cast("dict[str, Any]", info)) if isinstance(info, dict) else info
-
-
-def _crash(call: str, error: Exception) -> Crash:
-    return Crash(call=call, kind=type(error).__name__, message=shorten(str(error)))
-
-
-def _refused(action: str, error: RewardError) -> Step:
-    """The step whose reward ``TextEnv`` did not let through."""
-    return Step(action=action, observation=(), reward=error.reward, terminated=True, truncated=False, info=None)
-
-
-def _limited(actions: Iterable[str], count: int) -> Iterator[str]:
-    for _, action in zip(range(count), actions, strict=False):
-        yield action
 
 
 def messages_of(observation: object) -> list[Message]:

@@ -162,6 +162,8 @@ def garbage(subject: Subject) -> None:
 def right_first(subject: Subject) -> None:
     """No strategy of the stock list earns more than solving the task at the first try."""
     subject.require_expert()
+    if not subject.stock:
+        raise NotApplicable("the expert earned nothing")
     for stocked in subject.stock:
         for other in stocked.others:
             if other.total > stocked.expert.total + SLACK:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -86,10 +87,16 @@ class Subject:
         """An env to ask about its declarations and tasks, never played."""
         return self.build()
 
-    @property
+    @cached_property
     def has_expert(self) -> bool:
-        """Whether the env's class offers ``demonstrate``."""
-        return type(self.env).demonstrate is not TextEnv.demonstrate
+        """Whether the env offers ``demonstrate``, for all of the samples."""
+        if type(self.env).demonstrate is TextEnv.demonstrate:
+            return False
+        return all(self._is_demonstrated(sample) for sample in self.samples)
+
+    def _is_demonstrated(self, sample: Sample) -> bool:
+        crash = self.play(lambda env: islice(demonstrated(sample.seed)(env), 1), "expert", sample).crash
+        return crash is None or crash.kind != NotImplementedError.__name__
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:
@@ -165,11 +172,11 @@ class Subject:
 
     @cached_property
     def stock(self) -> tuple[Stocked, ...]:
-        """The stock strategies, on every sample that the expert solved."""
+        """The stock strategies, on every sample that the expert was rewarded for."""
         return tuple(
             Stocked(expert=episode, others=tuple(self._play_stock(episode, sample)))
             for episode, sample in zip(self.expert, self.samples, strict=bool(self.expert))
-            if episode.steps and episode.ended
+            if episode.ended and episode.total > self.env.reward_range[0]
         )
 
     def _play_stock(self, expert: Episode, sample: Sample) -> Iterator[Episode]:

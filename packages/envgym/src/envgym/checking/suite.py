@@ -49,7 +49,7 @@ CHECKS = (
     Check(function=recorded.garbage, needs=(*PLAYABLE, "reward_range")),
     Check(function=recorded.expert, needs=(*PLAYABLE, "reward_range")),
     Check(function=recorded.stop_strings, needs=(*PLAYABLE, "expert")),
-    Check(function=recorded.right_first, needs=(*PLAYABLE, "reward_range", "garbage", "expert")),
+    Check(function=recorded.right_first, needs=(*PLAYABLE, "reward_range", "garbage")),
     Check(function=declaration.task_option, needs=PLAYABLE),
     Check(function=interface.step_after_end, needs=PLAYABLE),
     Check(function=repeated.seeds, needs=PLAYABLE),

@@ -1,6 +1,6 @@
 """Policies: what a model, an expert or a random player says next."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,15 +31,17 @@ class Sampling:
 def expert(env: TextEnv, seed: int) -> Actor:
     """The env's own scripted expert; it says nothing more once its script is over.
 
-    Raises:
-        SetupError: where the env has none.
+    The actor raises ``SetupError`` where the env has no expert, or none for these tasks.
     """
-    if type(env).demonstrate is TextEnv.demonstrate:
-        raise SetupError(
-            f"{type(env).__name__} has no scripted expert (demonstrate); take --policy random or empty"
-        )
-    script = env.demonstrate(np.random.default_rng(seed))
+    script = _script(env, seed)
     return lambda messages: next(script, "")
+
+
+def _script(env: TextEnv, seed: int) -> Iterator[str]:
+    try:
+        yield from env.demonstrate(np.random.default_rng(seed))
+    except NotImplementedError as error:
+        raise SetupError(f"{error}; play random or empty instead") from error
 
 
 def random(env: TextEnv, seed: int) -> Actor:
