@@ -66,7 +66,7 @@ class TextEnv(gymnasium.Env[Observation, str]):
         version: changes whenever the same actions may lead to another episode.
         isolation: where a generator runs the env. ``inline`` calls it directly and is for code that cannot hang;
             ``thread`` abandons a call that outlives its deadline; ``process`` kills it. What can hang in C code or
-            in a regular expression needs ``process``.
+            in a regular expression needs ``process``. A constructor may choose by its arguments.
         deadline_s: seconds that one call of ``reset`` or ``step`` may take.
         reward_range: (lowest, highest). Each step's reward and the sum over an episode stay inside it.
 
@@ -82,7 +82,7 @@ class TextEnv(gymnasium.Env[Observation, str]):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  (Gymnasium declares it as an instance attribute)
     version: ClassVar[str] = "0"
-    isolation: ClassVar[Isolation] = "process"
+    isolation: Isolation = "process"
     deadline_s: ClassVar[float] = 30.0
     reward_range: tuple[float, float] = (0.0, 1.0)
     stop_strings: tuple[str, ...] = ()

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import gymnasium
 
+from envgym.argument_type import fits, spell
 from envgym.env import TextEnv
 from envgym.errors import SetupError
 
@@ -57,26 +58,41 @@ def _entry_points() -> tuple[EntryPoint, ...]:
 
 
 def _entry_point(name: str) -> EntryPoint:
-    for entry in _entry_points():
-        if entry.name == name:
-            return entry
+    found = {entry.value: entry for entry in _entry_points() if entry.name == name}
+    if len(found) > 1:
+        raise SetupError(f"env {name!r} is registered more than once: {', '.join(sorted(found))}; uninstall one")
+    for entry in found.values():
+        return entry
     raise SetupError(f"unknown env {name!r}; the registered envs are: {', '.join(env_names())}")
 
 
 def check_arguments(env_class: type[TextEnv], arguments: Mapping[str, Any]) -> None:
-    """Compare argument names with the constructor's signature.
+    """Compare arguments with the constructor's signature: their names, and their values with the declared types.
 
     Raises:
-        SetupError: names an argument that the class does not take, and those that it does.
+        SetupError: names an argument that the class does not take, and those that it does; or a value of another
+            type.
     """
-    known = list(inspect.signature(env_class).parameters)
-    for name in arguments:
+    known = _parameters(env_class)
+    for name, value in arguments.items():
         if name not in known:
             raise SetupError(f"{env_class.__name__} takes no argument {name!r}; it takes: {', '.join(known)}")
+        if not fits(value, known[name]):
+            raise SetupError(f"{env_class.__name__}: {name} is {value!r}; it must be {spell(known[name])}")
+
+
+@cache
+def _parameters(env_class: type[TextEnv]) -> Mapping[str, Any]:
+    """The constructor's arguments with their types; Any where none is declared, or none that can be resolved."""
+    try:
+        hints = get_type_hints(env_class.__init__)
+    except (NameError, TypeError):  # types that are imported for checkers alone
+        hints = {}
+    return {name: hints.get(name, Any) for name in inspect.signature(env_class).parameters}
 
 
 def make_env(name: str, **arguments: Any) -> TextEnv:
-    """Build an env by registered name or ``package.module:Class``, with its arguments checked by name.
+    """Build an env by registered name or ``package.module:Class``, with its arguments checked.
 
     >>> make_env("search", max_turns=3).max_turns
     3
@@ -91,4 +107,4 @@ def register_in_gymnasium() -> None:
     for entry in _entry_points():
         env_id = f"envgym/{entry.name}-v0"
         if env_id not in gymnasium.registry:
-            gymnasium.register(id=env_id, entry_point=entry.value)
+            gymnasium.register(id=env_id, entry_point=entry.value)  # pyright: ignore[reportUnknownMemberType]

@@ -3,7 +3,7 @@
 Gymnasium's own ``Text`` space excludes ``<``, which every tag starts with.
 """
 
-from typing import Any
+from typing import Any, cast
 
 from gymnasium.spaces import Space
 
@@ -60,7 +60,7 @@ class MessagesSpace(Space[tuple[Message, ...]]):
 
     def contains(self, x: Any) -> bool:
         """Whether ``x`` is a tuple of messages."""
-        return isinstance(x, tuple) and all(isinstance(message, Message) for message in x)
+        return isinstance(x, tuple) and all(isinstance(item, Message) for item in cast("tuple[Any, ...]", x))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MessagesSpace)

@@ -69,7 +69,7 @@ def last_tag(text: str, name: str) -> Tag | None:
 @lru_cache(maxsize=256)
 def _any_tag(names: tuple[str, ...]) -> re.Pattern[str]:
     alternatives = "|".join(re.escape(name) for name in names)
-    return re.compile(rf"<(?=\s*(?:/\s*)?(?:{alternatives})\b)", re.IGNORECASE)
+    return re.compile(rf"<(?=\s*(?:/\s*)?(?:{alternatives})(?!\w))", re.IGNORECASE)
 
 
 def defuse(text: str, names: Iterable[str]) -> str:

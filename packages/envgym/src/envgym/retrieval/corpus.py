@@ -26,6 +26,8 @@ class Document:
 def load_corpus(path: str) -> tuple[Document, ...]:
     """Load ``{"id", "contents"}`` lines, whose first line of contents is the quoted title.
 
+    Lines of ``{"id", "title", "text"}`` are understood as well.
+
     A file is read once per process, and again if it changes.
 
     Raises:
@@ -47,10 +49,13 @@ def _load(path: Path, modified: int, size: int) -> tuple[Document, ...]:
 
 
 def _document(path: Path, number: int, fields: dict[str, Any]) -> Document:
-    contents = fields.get("contents")
-    if not isinstance(contents, str):
-        raise SetupError(f'{path}, line {number}: "contents" must be a string, title first')
-    return Document(id=str(fields.get("id", number - 1)), **split_contents(contents))
+    document_id = str(fields.get("id", number - 1))
+    contents, title, text = fields.get("contents"), fields.get("title", ""), fields.get("text")
+    if isinstance(contents, str):
+        return Document(id=document_id, **split_contents(contents))
+    if contents is None and isinstance(title, str) and isinstance(text, str):
+        return Document(id=document_id, title=title, text=text)
+    raise SetupError(f'{path}, line {number}: "contents" must be a string, title first')
 
 
 def split_contents(contents: str) -> dict[str, str]:

@@ -1,7 +1,10 @@
 """Comparing short answers: exact match, F1 and cover match, each in two modes.
 
-Mode ``default`` folds what a reader would not hold against an answer: case, accents, articles, punctuation, hyphens
-against spaces, thousands separators. It keeps what changes the meaning: a decimal point, a sign, the ``++`` of C++.
+Mode ``default`` folds what a reader would not hold against an answer: case, accents, articles, punctuation,
+hyphens against spaces, thousands separators, spaces between initials. It keeps what changes the meaning: a decimal
+point, a sign, the ``++`` of C++, the A of Vitamin A. It does not read numbers: 3.50 is not 3.5 here, as version
+3.10 is not version 3.1. Units and percent signs are not told apart from their absence.
+
 Mode ``squad`` is the normalisation of SQuAD's evaluation (Rajpurkar et al. 2016), for comparison with published
 numbers; there 3.5 equals 35 and an answer of punctuation alone equals any other.
 """
@@ -10,18 +13,30 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
+
+from envgym.fold import CharacterTable, fold
 
 Mode = Literal["default", "squad"]
 MODES: tuple[Mode, ...] = ("default", "squad")
 
-_ARTICLES = frozenset({"a", "an", "the"})
 _SQUAD_DROPPED = str.maketrans("", "", string.punctuation)
-_UNWRITTEN = str.maketrans({"'": "", "\u2019": "", "\u2018": "", "\u2212": "-", "_": " "})
-_INITIALS = re.compile(r"(?<!\w)((?:[^\W\d]\.){2,})")
-# A number with sign and decimals, or a word with the signs that some names end in.
-_TOKEN = re.compile(r"(?:(?<![\w-])-(?=[\d.]))?(?:\d+(?:[.,]\d+)+|(?<!\w)\.\d+|\w+[+#]*)")
+_SQUAD_ARTICLE = re.compile(r"\b(a|an|the)\b")
+
+_APOSTROPHES = "'`\u2018\u2019\u02bb\u02bc"
+_DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
+_SPELLED = {"&": " and ", "_": " ", "\u266f": "#", "\u266d": " flat "}
+_POWER = re.compile("(?<=[0-9])(?=[\u00b2\u00b3\u00b9\u2070\u2074-\u2079])")
+_SIGNED_MONEY = re.compile(rf"(?<=[{_DASHES}])[$€£¥](?=[0-9.])")
+_INITIALS = re.compile(r"(?<!\w)(?:[^\W\d]\.\s*){2,}")
+# An article stands in front of another word: not the A of "Vitamin A", "A, B" or "A and B".
+_ARTICLE = re.compile(r"(?<![^\s(\[\"])(?:a|an|the)\s+(?!(?:and|or)\b)(?=\S)")
+# A number with decimals, or a grade or ion such as A-, or a word with the signs that some names end in.
+_TOKEN = re.compile(
+    r"(?:(?<![\w-])-(?=\.?\d))?"
+    r"(?:\d+(?:[.,]\d+)+|(?<!\w)\.\d+|(?<![\w-])[^\W\d]{1,2}-(?=[\s,.;:)]|\Z)|[^\s!-/:-@\[-`{-~]+)[+#]*"
+)
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 
@@ -33,19 +48,46 @@ def answer_tokens(text: str, mode: Mode = "default") -> list[str]:
     >>> answer_tokens("U.S. $1,000")
     ['us', '1000']
     """
-    tokens = _squad_tokens(text) if mode == "squad" else _default_tokens(text)
-    return [token for token in tokens if token not in _ARTICLES]
+    return _squad_tokens(text) if mode == "squad" else list(_default_tokens(text))
 
 
 def _squad_tokens(text: str) -> list[str]:
-    return re.sub(r"\b(a|an|the)\b", " ", text.lower().translate(_SQUAD_DROPPED)).split()
+    return _SQUAD_ARTICLE.sub(" ", text.lower().translate(_SQUAD_DROPPED)).split()
 
 
-def _default_tokens(text: str) -> list[str]:
-    folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
-    plain = "".join(letter for letter in folded if not unicodedata.combining(letter)).translate(_UNWRITTEN)
-    joined = _INITIALS.sub(lambda match: match[1].replace(".", ""), plain)
-    return [token.replace(",", "") if _THOUSANDS.fullmatch(token) else token for token in _TOKEN.findall(joined)]
+def _default_tokens(text: str) -> Iterator[str]:
+    folded = fold(_SIGNED_MONEY.sub("", _POWER.sub("^", text))).translate(_CHARACTERS)
+    joined = _INITIALS.sub(lambda match: "".join(filter(str.isalpha, match[0])) + " ", folded)
+    for token in _TOKEN.findall(_ARTICLE.sub("", joined)):
+        yield from _spell_number(token)
+
+
+def _spell_number(token: str) -> Sequence[str]:
+    """A token without thousands separators, and with a digit in front of its decimal point."""
+    if _THOUSANDS.fullmatch(token):
+        return (token.replace(",", ""),)
+    if token.startswith((".", "-.")):
+        return (token.replace(".", "0.", 1),)
+    return token.split(",")
+
+
+def _spell_character(character: str) -> str:
+    """What stands for a character: ASCII and letters of any script as they are, other punctuation as a space."""
+    if character in _SPELLED:
+        return _SPELLED[character]
+    if character in _APOSTROPHES:
+        return ""
+    if character in _DASHES:
+        return "-"
+    category = unicodedata.category(character)
+    if (
+        character.isascii() or category[0] in "LMN" or category == "Sm"
+    ):  # Sm: a root or an infinity means something
+        return character
+    return "" if category == "Cf" else " "  # Cf: soft hyphens, joiners, byte order marks
+
+
+_CHARACTERS = CharacterTable(_spell_character)
 
 
 def exact_match(answer: str, golds: Sequence[str], mode: Mode = "default") -> bool:

@@ -96,12 +96,13 @@ def make_world(seed: int = 0) -> World:
     rng = np.random.default_rng([seed, 0x5EA])
     names = iter(_draw_names(rng))
     halves: dict[Split, _Half] = {"train": _make_half(rng, names), "eval": _make_half(rng, names)}
-    pages = [page for half in halves.values() for page in _describe(half)]
+    pages: list[tuple[str, str]] = [page for half in halves.values() for page in _describe(half)]
     order = rng.permutation(len(pages))
+    shuffled = [pages[int(index)] for index in order]
     documents = tuple(
-        Document(id=str(number), title=pages[index][0], text=pages[index][1]) for number, index in enumerate(order)
+        Document(id=str(number), title=title, text=text) for number, (title, text) in enumerate(shuffled)
     )
-    tasks = {split: _ask(half, split, rng) for split, half in halves.items()}
+    tasks: dict[Split, tuple[Task, ...]] = {split: _ask(half, split, rng) for split, half in halves.items()}
     return World(documents=documents, tasks=tasks)
 
 
