@@ -182,7 +182,7 @@ def test_problems_come_from_a_file_in_the_layout_of_gsm8k(tmp_path: Path) -> Non
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     env = Gsm8kEnv(tasks=str(file), eval_tasks=str(file))
     worked, plain = env.tasks("train")
-    assert worked.data == {"question": "5 * 212?", "source": "me"}
+    assert worked.data == {"question": "5 * 212?"}
     assert worked.answer == {"number": "1,060", "solution": "5 * 212 = 1060 eggs."}
     assert (plain.id, plain.answer["number"]) == ("plain", "4")
     assert play(env, "#### 1060", task=worked) == [1.0]

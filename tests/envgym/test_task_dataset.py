@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from envgym import SetupError
+from envgym.envs.search import SearchEnv
 from envgym.task_dataset import is_dataset, load_rows
 
 datasets = pytest.importorskip("datasets")
@@ -86,6 +87,23 @@ def test_a_missing_file_and_a_broken_one_are_refused_in_one_line(tmp_path: Path)
     with pytest.raises(SetupError, match="cannot load") as caught:
         load_rows(str(tmp_path / "broken.parquet"))
     assert "\n" not in str(caught.value)
+
+
+def test_the_search_env_takes_its_tasks_from_a_dataset(tmp_path: Path) -> None:
+    rows = [{"question": f"{n}?", "answers": [str(n)], "supporting_titles": ["a"]} for n in range(30)]
+    datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "rows")
+    env = SearchEnv(tasks=str(tmp_path / "rows"))
+    train, held_out = env.tasks("train"), env.tasks("eval")
+    assert {task.data["question"] for task in (*train, *held_out)} == {row["question"] for row in rows}
+    assert len(held_out) >= 1
+    assert train[0].answer["answers"] == (train[0].data["question"].rstrip("?"),)
+
+
+def test_a_row_that_announces_other_turns_is_refused(tmp_path: Path) -> None:
+    rows = [{"question": "1?", "answers": ["1"], "extra_info": {"max_turns": turns}} for turns in (4, 4, 5)]
+    datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "rows")
+    with pytest.raises(SetupError, match=r"row 2: max_turns is 5 and the env's is 4; set env\.max_turns to it"):
+        SearchEnv(tasks=str(tmp_path / "rows"), max_turns=4)
 
 
 def test_a_name_that_no_hub_knows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

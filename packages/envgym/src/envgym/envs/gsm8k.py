@@ -25,7 +25,7 @@ from envgym.prompt import fill, load_prompt
 from envgym.reward_list import RewardEntry, load_reward_list
 from envgym.rewards.final_number import final_number_reward
 from envgym.rewards.outcome import Outcome
-from envgym.task_file import load_tasks
+from envgym.task_file import load_tasks, task_id
 from envgym.worlds.word_problems import LEVELS, make_problems
 
 PROMPT = (
@@ -123,7 +123,7 @@ class Gsm8kEnv(TextEnv):
         self._prompt = load_prompt(prompt or (PROMPT if max_turns > 1 else ONE_TURN_PROMPT))
         self._marker, self._strict = marker, strict
         self._payment = BestAttempt(max_turns=max_turns, late_cost=late_cost)
-        self._tasks = _load_tasks(tasks, eval_tasks, level, world_seed)
+        self._tasks = _load_tasks(tasks, eval_tasks, max_turns, level, world_seed)
 
     def tasks(self, split: Split) -> Sequence[Task]:
         """The problems of a split."""
@@ -192,7 +192,7 @@ def _check_scheme(scheme: str, rewards: Sequence[RewardEntry]) -> Scheme:
 
 
 def _load_tasks(
-    tasks: str | None, eval_tasks: str | None, level: int | None, world_seed: int
+    tasks: str | None, eval_tasks: str | None, max_turns: int, level: int | None, world_seed: int
 ) -> Mapping[Split, Sequence[Task]]:
     if tasks is None and eval_tasks is None:
         if level is not None and level not in LEVELS:
@@ -204,7 +204,7 @@ def _load_tasks(
         )
     if level is not None:
         raise SetupError("level is for the embedded problems; leave it out, or leave out tasks")
-    return load_tasks(tasks, eval_tasks, make_problem)
+    return load_tasks(tasks, eval_tasks, max_turns, make_problem)
 
 
 def make_problem(fields: Mapping[str, Any], place: str, number: int) -> Task:
@@ -222,6 +222,7 @@ def make_problem(fields: Mapping[str, Any], place: str, number: int) -> Task:
     gold = gold.strip()
     if read_number(gold) is None:
         raise SetupError(f'{place}: no number can be read at the end of "answer"; it must end in "#### NUMBER"')
-    data = {name: value for name, value in fields.items() if name not in ("id", "answer")}
     worked = _CALCULATION.sub("", solution).strip()
-    return Task(id=str(fields.get("id", number)), data=data, answer={"number": gold, "solution": worked})
+    return Task(
+        id=task_id(fields, number), data={"question": question}, answer={"number": gold, "solution": worked}
+    )

@@ -115,7 +115,8 @@ class QaEnv(TextEnv):
         shown = tuple(
             name for name in fields_in(self._prompt) if name not in ("question", "max_turns", *self._tags)
         )
-        self._tasks = _load_tasks(tasks, eval_tasks, MakeQuestion(question_field, answer_field, shown), world_seed)
+        make = MakeQuestion(question_field, answer_field, shown)
+        self._tasks = _load_tasks(tasks, eval_tasks, max_turns, make, world_seed)
 
     def tasks(self, split: Split) -> Sequence[Task]:
         """The questions of a split."""
@@ -178,10 +179,10 @@ def _tag_arguments(tags: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _load_tasks(
-    tasks: str | None, eval_tasks: str | None, make: MakeQuestion, world_seed: int
+    tasks: str | None, eval_tasks: str | None, max_turns: int, make: MakeQuestion, world_seed: int
 ) -> Mapping[Split, Sequence[Task]]:
     if tasks is not None:
-        return load_tasks(tasks, eval_tasks, make)
+        return load_tasks(tasks, eval_tasks, max_turns, make)
     if eval_tasks is not None:
         raise SetupError(
             "eval_tasks was given without tasks; name a JSON-lines file or a dataset with env.tasks=…"

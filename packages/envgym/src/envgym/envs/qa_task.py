@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from envgym.errors import SetupError
 from envgym.messages import ROLES, Message, Role, Task
-from envgym.task_file import is_strings
+from envgym.task_file import is_strings, task_id
 
 QUESTION_FIELDS = ("question", "prompt", "problem", "input")
 ANSWER_FIELDS = ("answers", "answer", "ground_truth", "target", "solution", "output")
@@ -41,7 +41,7 @@ class MakeQuestion:
         if missing:
             raise SetupError(f"{place}: the prompt names {missing[0]!r}, and the fields are {', '.join(fields)}")
         return Task(
-            id=str(fields.get("id", number)),
+            id=task_id(fields, number),
             data={"question": question, **{name: fields[name] for name in self.shown}},
             answer={"answers": accepted(answer, place)},
         )

@@ -126,8 +126,10 @@ class SearchEnv(TextEnv):
         self._prompt = load_prompt(prompt)
         self._score = load_reward_list(rewards, {"answer_tag": answer_tag})
         self._weights = {"turn_format": format_weight, "retrieval": retrieval_weight}
-        documents, self._tasks = _load_data(corpus, tasks, eval_tasks, world_seed)
+        documents, self._tasks = _load_data(corpus, tasks, eval_tasks, max_turns, world_seed)
         self._retriever = choose_retriever(retriever, documents, retriever_options)
+        if retriever != "bm25":
+            self.isolation = "thread"  # it waits for a server, or computes for long, with a deadline of its own
         in_the_world = corpus is None and (retriever != "http" or tasks is None)
         self.topk = topk if topk is not None else 1 if in_the_world else 3
         self._max_characters = max_document_characters
@@ -250,7 +252,7 @@ def _ends_with(action: str, tag: Tag | None) -> bool:
 
 
 def _load_data(
-    corpus: str | None, tasks: str | None, eval_tasks: str | None, world_seed: int
+    corpus: str | None, tasks: str | None, eval_tasks: str | None, max_turns: int, world_seed: int
 ) -> tuple[tuple[Document, ...], Mapping[Split, Sequence[Task]]]:
     """Documents and tasks: from files, or of the embedded world."""
     if corpus is None and tasks is None and eval_tasks is None:
@@ -261,4 +263,4 @@ def _load_data(
             "a corpus or eval_tasks was given without tasks; name a JSON-lines file or a dataset with env.tasks=…"
         )
     documents = load_corpus(corpus) if corpus is not None else make_world(world_seed).documents
-    return documents, load_tasks(tasks, eval_tasks)
+    return documents, load_tasks(tasks, eval_tasks, max_turns)
