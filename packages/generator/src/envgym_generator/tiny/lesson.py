@@ -84,9 +84,7 @@ def _pieces() -> Iterator[str]:
 
 
 def _sentences_without_names(world: World) -> Iterator[str]:
-    names = {document.title for document in world.documents}
-    names |= {answer for task in world.tasks["train"] + world.tasks["eval"] for answer in task.answer["answers"]}
-    names -= set(JOBS)
+    names = {prefix + suffix for prefix in PREFIXES for suffix in SUFFIXES}
     for text in (
         *(document.text for document in world.documents),
         *(task.data["question"] for task in world.tasks["train"]),

@@ -1,9 +1,13 @@
 """The small learner before any training: a Llama of 0.2 million parameters with one head set by hand."""
 
 from pathlib import Path
+from typing import cast
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.models.llama.modeling_llama import LlamaAttention
+
+from envgym_generator.tiny.tokenizer import END, PAD
 
 HIDDEN, LAYERS, HEADS, MLP = 64, 3, 2, 192
 ROPE_THETA = 100.0
@@ -24,8 +28,8 @@ def make_untrained(tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCau
         max_position_embeddings=MAX_CONTEXT,
         initializer_range=0.08,
         rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
-        pad_token_id=tokenizer.pad_token_id,
-        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.convert_tokens_to_ids(PAD),
+        eos_token_id=tokenizer.convert_tokens_to_ids(END),
         bos_token_id=None,
         dtype="float32",
     )
@@ -42,7 +46,7 @@ def _look_one_back(model: LlamaForCausalLM, strength: float = 3.0) -> None:
     Rotary embedding turns a vector by its position; a key that is the query turned by one step therefore meets
     it head on at distance 1. Copying needs such a head, and training alone takes very long to find it.
     """
-    attention = model.model.layers[0].self_attn
+    attention = cast(LlamaAttention, model.model.layers[0].self_attn)
     size = HIDDEN // HEADS
     angle = ROPE_THETA ** (-torch.arange(0, size, 2, dtype=torch.float32) / size)
     query = torch.cat([torch.ones_like(angle), torch.zeros_like(angle)])
