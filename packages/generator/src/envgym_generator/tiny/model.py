@@ -28,8 +28,8 @@ def make_untrained(tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCau
         max_position_embeddings=MAX_CONTEXT,
         initializer_range=0.08,
         rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
-        pad_token_id=tokenizer.convert_tokens_to_ids(PAD),
-        eos_token_id=tokenizer.convert_tokens_to_ids(END),
+        pad_token_id=cast(int, tokenizer.convert_tokens_to_ids(PAD)),
+        eos_token_id=cast(int, tokenizer.convert_tokens_to_ids(END)),
         bos_token_id=None,
         dtype="float32",
     )
