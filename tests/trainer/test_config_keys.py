@@ -56,7 +56,7 @@ def reads_in_source() -> Iterator[tuple[str, str]]:
 
 
 def reads_in(scope: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    kinds: defaultdict[str, set[str]] = defaultdict(set, share={"EnvShare"})
+    kinds: defaultdict[str, set[str]] = defaultdict(set, {"share": {"EnvShare"}, "shares[env]": {"EnvShare"}})
     for node in ast.walk(scope):
         if isinstance(node, ast.arg) and node.annotation is not None:
             kinds[node.arg] |= sections_named(ast.unparse(node.annotation))
@@ -96,12 +96,12 @@ def references_in_yaml() -> Iterator[tuple[str, str]]:
 
 
 def names_read_by_the_generator() -> Iterator[tuple[str, str]]:
-    strings = {
-        node.value
+    named = {
+        node.value if isinstance(node, ast.Constant) else node.attr
         for path in Path(envgym_generator.__path__[0]).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if isinstance(node, ast.Attribute) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
     }
     for name in PASSED_WHOLE:
-        yield from ((name, field.name) for field in fields(SECTIONS[name]) if field.name in strings)
-    yield from (("EnvShare", name) for name in ("arguments",) if name in strings)
+        yield from ((name, field.name) for field in fields(SECTIONS[name]) if field.name in named)
+    yield from (("EnvShare", name) for name in ("arguments",) if name in named)

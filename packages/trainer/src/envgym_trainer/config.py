@@ -140,7 +140,7 @@ class AlgorithmSection:
     """Weight of the mean entropy, which is added to what is maximised."""
     updates_per_step: int = 1
     """Updates that the rollouts of a step are divided over, by whole groups."""
-    micro_batch_tokens: int = 8192
+    micro_batch_tokens: int = 4096
     """Most ids (padding included) in one forward pass. Memory and speed depend on it, the update does not."""
     logits_chunk_tokens: int = 1024
     """Trained positions whose logits are held at once."""
@@ -237,7 +237,7 @@ class SftConfig:
     """Number of updates."""
     batch_size: int = 16
     """Segments per step."""
-    micro_batch_tokens: int = 8192
+    micro_batch_tokens: int = 4096
     """Most ids (padding included) in one forward pass."""
     lr: float = 1e-4
     """Highest learning rate."""

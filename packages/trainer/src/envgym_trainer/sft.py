@@ -24,7 +24,7 @@ class SftSection:
     steps: int
     batch_size: int = 16
     """Segments per step."""
-    micro_batch_tokens: int = 8192
+    micro_batch_tokens: int = 4096
     """Most ids (padding included) in one forward pass."""
     lr: float = 1e-5
     schedule: str = "cosine"
