@@ -37,10 +37,19 @@ class TurnBarrier:
         try:
             samples = await self._engine.sample([request for request, _ in batch])
         except Exception as error:
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
+            if len(batch) == 1:
+                _settle(batch[0][1], error)
+            for pair in batch if len(batch) > 1 else ():
+                await self._sample_batch([pair])  # alone, only the request that is to blame fails
             return
         for (_, future), sample in zip(batch, samples, strict=True):
-            if not future.done():  # it is where its rollout was cancelled meanwhile
-                future.set_result(sample)
+            _settle(future, sample)
+
+
+def _settle(future: "asyncio.Future[TurnSample]", outcome: TurnSample | Exception) -> None:
+    if future.done():  # its rollout was cancelled meanwhile
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)

@@ -1,15 +1,17 @@
 """A tokenizer's chat template as ids: the prompt, what closes a turn, and what leads to the next one.
 
-The template is asked what it writes, and only its own special tokens become control tokens. Text of a message is
-encoded with ``split_special_tokens``, so a document that contains ``<|im_end|>`` stays a document.
+The template is asked what it writes around texts, and only its own special tokens become control tokens. The text
+of a message is encoded with ``split_special_tokens``, so a document that says ``<|im_end|>`` stays a document.
 
-A rollout only ever appends ids. That is right as long as the template does not rewrite an assistant turn later on;
-``ChatFormat`` checks this once per tokenizer and refuses those that do.
+A rollout only ever appends ids. That is right as long as the template does not rewrite an assistant turn later on,
+which ``ChatFormat`` checks once per tokenizer.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import TemplateError
@@ -19,21 +21,31 @@ from envgym import Message, SetupError, TextPart
 
 Piece = tuple[str, bool]
 """(text, whether the template wrote it); False for the text of a message."""
+Atom = int | str
+"""A special token's id, or text between special tokens."""
 
 _QUESTION = Message(role="user", content="Is it so?")
+_REPLY = Message(role="user", content="And this?")
 _PROBES = ("It is.", "<think>\nLet me see.\n</think>\n\nIt is.")
 """What an assistant may say while a template is probed; some templates drop the thinking of earlier turns."""
 
 
-class ChatFormat:
-    """Turns messages into ids as a chat template would, without ever re-encoding what was sampled."""
+class ChatError(Exception):
+    """A conversation that the template cannot write, or that it writes with other texts than it was given."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
-        """Learn the template of a tokenizer.
+
+class ChatFormat:
+    """Turns messages into ids as a chat template would, without ever encoding again what was sampled."""
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, name: str, arguments: Mapping[str, Any] | None = None
+    ) -> None:
+        """Learn the template of a tokenizer, and check that ids which are only appended to are what it writes.
 
         Args:
             tokenizer: with a chat template.
             name: of the model, for messages.
+            arguments: variables of the template, such as ``enable_thinking`` or ``date_string``.
 
         Raises:
             SetupError: if there is no template, or if it does not keep an earlier turn as it was.
@@ -41,168 +53,261 @@ class ChatFormat:
         if not tokenizer.chat_template:
             raise SetupError(f"the tokenizer of {name} has no chat template; take an instruct model or add one")
         self._tokenizer = tokenizer
-        self._name = name
-        special = sorted({str(token) for token in _special_tokens(tokenizer)}, key=len, reverse=True)
-        self._special = re.compile("(" + "|".join(map(re.escape, special)) + ")" if special else r"(?!)()")
-        self._special_ids = {token: tokenizer.convert_tokens_to_ids(token) for token in special}
-        self._closing = self._pieces_behind_assistant((), generation=False)
-        self.closing_ids = self._encode(self._closing)
-        """What the template writes behind an assistant's text."""
-        self._check_append_only()
+        self._arguments = dict(arguments or {})
+        self._special_ids = _special_ids(tokenizer)
+        longest_first = sorted(self._special_ids, key=len, reverse=True)
+        self._special = re.compile("(" + "|".join(map(re.escape, longest_first)) + ")") if longest_first else None
+        self._plain_ids = lru_cache(maxsize=4096)(self._encode_plain)
+        self._pattern = lru_cache(maxsize=256)(self._make_pattern)
+        self._encode_prompt = lru_cache(maxsize=4096)(self._make_prompt)
+        self._encode_continuation = lru_cache(maxsize=4096)(self._make_continuation)
+        try:
+            closing = self._behind_assistant((), generation=False)
+            self._closing_text = _text(closing)
+            self._closing = self._atoms(closing)
+            self._check_append_only()
+        except ChatError as error:
+            raise SetupError(f"the chat template of {name} cannot be used: {error}") from error
 
     @property
-    def closing_special_ids(self) -> tuple[int, ...]:
-        """The first closing id, where it is a special token: sampling it ends a turn."""
-        first = self.closing_ids[:1]
-        return first if set(first) <= set(self._special_ids.values()) else ()
+    def eos_ids(self) -> tuple[int, ...]:
+        """The template's end of turn, where it is a special token: sampling it ends a turn."""
+        first = self._closing[:1]
+        return tuple(atom for atom in first if isinstance(atom, int))
 
     def prompt_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Encode the opening messages, up to where the assistant begins."""
-        return self._encode(self._pieces(messages, generation=True))
+        """Encode the opening messages, up to where the assistant begins.
 
-    def close_turn(self, sampled: Sequence[int]) -> tuple[int, ...]:
-        """The closing ids that a turn did not sample itself.
+        Raises:
+            ChatError: if the template cannot write them.
+        """
+        return self._encode_prompt(tuple(messages))
+
+    def _make_prompt(self, messages: tuple[Message, ...]) -> tuple[int, ...]:
+        return self._encode(self._atoms(self._pieces(messages, generation=True)))
+
+    def closing_ids(self, sampled: Sequence[int]) -> tuple[int, ...]:
+        """What the template writes behind a last turn, less the ids of it that the turn itself sampled.
 
         A turn that ends with the template's own end of turn needs what comes behind that; any other turn (a stop
         string, a length, another EOS id) needs all of it.
         """
-        if self.closing_ids and sampled and sampled[-1] == self.closing_ids[0]:
-            return self.closing_ids[1:]
-        return self.closing_ids
+        return self._encode(self._closing[self._sampled_atoms(sampled) :])
 
-    def continuation(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """Encode what stands behind a closed turn: the messages, and the opening of the next assistant turn."""
-        pieces = self._pieces_behind_assistant(messages, generation=True)
-        closing, behind = _text(self._closing), _drop(pieces, len(_text(self._closing)))
-        if not _text(pieces).startswith(closing):
-            raise SetupError(f"the chat template of {self._name} closes a turn in more than one way")
-        return self._encode(behind)
+    def continuation_ids(
+        self, sampled: Sequence[int], messages: Sequence[Message], *, close: bool = True
+    ) -> tuple[int, ...]:
+        """Encode, as one string, what stands between a turn and the next one.
 
-    def _pieces_behind_assistant(self, messages: Sequence[Message], *, generation: bool) -> list[Piece]:
+        Args:
+            sampled: the ids of the turn.
+            messages: what the env answered.
+            close: whether the turn is closed first, as by ``closing_ids``.
+
+        Raises:
+            ChatError: if the template cannot write the messages.
+        """
+        skipped = self._sampled_atoms(sampled) if close else None
+        return self._encode_continuation(skipped, tuple(messages))
+
+    def _make_continuation(self, skipped: int | None, messages: tuple[Message, ...]) -> tuple[int, ...]:
+        pieces = self._behind_assistant(messages, generation=True)
+        if not _text(pieces).startswith(self._closing_text):
+            raise ChatError("it closes a turn in another way where messages follow")
+        if skipped is None:
+            return self._encode(self._atoms(_drop(pieces, len(self._closing_text))))
+        return self._encode(self._atoms(pieces)[skipped:])
+
+    def _sampled_atoms(self, sampled: Sequence[int]) -> int:
+        """How many atoms of the closing the sampled ids end with; the last of them is a special token."""
+        for count in range(len(self._closing), 0, -1):
+            ids = self._encode(self._closing[:count])
+            if isinstance(self._closing[count - 1], int) and tuple(sampled[-len(ids) :]) == ids:
+                return count
+        return 0
+
+    def _behind_assistant(self, messages: tuple[Message, ...], *, generation: bool) -> list[Piece]:
         """What the template writes behind the text of an assistant turn, with ``messages`` after it."""
         said = Message(role="assistant", content=_PROBES[0])
         pieces = self._pieces((_QUESTION, said, *messages), generation=generation)
         place = next(number for number, piece in enumerate(pieces) if piece == (_PROBES[0], False))
         return pieces[place + 1 :]
 
-    def _pieces(self, messages: Sequence[Message], *, generation: bool) -> list[Piece]:
+    def _pieces(self, messages: tuple[Message, ...], *, generation: bool) -> list[Piece]:
         """Render messages, keeping apart what the template wrote and what is theirs.
 
-        The template is run on placeholders, then on the real texts; both must agree once the placeholders are
-        filled in, with the texts as they are or with the white space around them gone.
-
-        Raises:
-            SetupError: if the template changes what a message says.
+        The template is run on marks instead of texts, and on the texts; the two must agree once each mark is
+        filled in with its text, as it is or with the white space around it gone.
         """
         texts = [_plain_text(message) for message in messages]
-        marks = _marks(texts)
-        rendered = self._render(messages, texts, generation=generation)
-        pattern = self._render(messages, marks, generation=generation)
-        for contents in (texts, [text.strip() for text in texts]):
-            pieces = list(_fill(pattern, dict(zip(marks, contents, strict=True))))
-            if _text(pieces) == rendered:
-                return pieces
-        raise SetupError(f"the chat template of {self._name} changes the text of a message, so ids cannot be kept")
+        shapes = tuple(replace(message, content="x" if message.text else "") for message in messages)
+        pattern, marks = self._pattern(shapes, _salt(texts), generation)
+        rendered = self._render([_fields(*pair) for pair in zip(messages, texts, strict=True)], generation)
+        return _fill(pattern, dict(zip(marks, texts, strict=True)), rendered)
 
-    def _render(self, messages: Sequence[Message], texts: Sequence[str], *, generation: bool) -> str:
-        conversation = [_as_dict(message, text) for message, text in zip(messages, texts, strict=True)]
+    def _make_pattern(
+        self, shapes: tuple[Message, ...], salt: int, generation: bool
+    ) -> tuple[str, tuple[str, ...]]:
+        """What the template writes with marks for texts, and the marks. A message without text stays without."""
+        marks = tuple(f"zq{salt}zq{number}zq" for number in range(len(shapes)))
+        conversation = [
+            _fields(shape, mark if shape.content else "") for shape, mark in zip(shapes, marks, strict=True)
+        ]
+        pattern = self._render(conversation, generation)
+        for fields in conversation:
+            if fields["content"] not in pattern:
+                raise ChatError(f"it leaves out what a {fields['role']} says")
+        return pattern, marks
+
+    def _render(self, conversation: list[dict[str, Any]], generation: bool) -> str:
         try:
             rendered = self._tokenizer.apply_chat_template(
-                conversation, tokenize=False, add_generation_prompt=generation
+                conversation, tokenize=False, add_generation_prompt=generation, **self._arguments
             )
-        except TemplateError as error:
-            raise SetupError(f"the chat template of {self._name} refuses the conversation: {error}") from error
+        except (TemplateError, TypeError, ValueError) as error:
+            roles = ", ".join(fields["role"] for fields in conversation)
+            raise ChatError(f"it refuses the roles {roles}: {' '.join(str(error).split())}") from error
         return str(rendered)
 
-    def _encode(self, pieces: Iterable[Piece]) -> tuple[int, ...]:
-        """Encode pieces as one string: the template's special tokens by id, everything between them as text."""
-        ids: list[int] = []
-        pending = ""
+    def _atoms(self, pieces: Iterable[Piece]) -> tuple[Atom, ...]:
+        """Special tokens that the template wrote, by id, and the text between them, joined across pieces."""
+        atoms: list[Atom] = []
         for text, from_template in pieces:
-            parts = self._special.split(text) if from_template else [text]
-            for part in parts:
-                if from_template and part in self._special_ids:
-                    ids += self._plain_ids(pending)
-                    ids.append(self._special_ids[part])
-                    pending = ""
-                else:
-                    pending += part
-        return tuple(ids + self._plain_ids(pending))
+            parts = self._special.split(text) if from_template and self._special else [text]
+            for number, part in enumerate(parts):
+                if number % 2:  # what the pattern matched
+                    atoms.append(self._special_ids[part])
+                elif part and atoms and isinstance(atoms[-1], str):
+                    atoms[-1] += part
+                elif part:
+                    atoms.append(part)
+        return tuple(atoms)
 
-    def _plain_ids(self, text: str) -> list[int]:
-        return self.encode_text(text) if text else []
+    def _encode(self, atoms: Iterable[Atom]) -> tuple[int, ...]:
+        ids: list[int] = []
+        for atom in atoms:
+            ids += (atom,) if isinstance(atom, int) else self._plain_ids(atom)
+        return tuple(ids)
 
-    def encode_text(self, text: str) -> list[int]:
+    def _encode_plain(self, text: str) -> tuple[int, ...]:
         """Encode text in which nothing is a control token."""
-        return self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        encoded = self._tokenizer(text, add_special_tokens=False, split_special_tokens=True)
+        return tuple(encoded["input_ids"])
 
     def _check_append_only(self) -> None:
-        """Play two turns and compare with what the template writes of them when asked at once."""
+        """Play two turns, and compare texts and ids with what the template writes of the whole conversation."""
         for said in _PROBES:
-            answer, reply = Message(role="assistant", content=said), Message(role="user", content="And this?")
             conversation: list[Message] = [_QUESTION]
-            appended = _text(self._pieces(conversation, generation=True))
-            between = _text(self._closing) + _text(
-                _drop(self._pieces_behind_assistant((reply,), generation=True), len(_text(self._closing)))
-            )
+            whole = self._checked(self._pieces((_QUESTION,), generation=True), self.prompt_ids((_QUESTION,)))
+            between = self._behind_assistant((_REPLY,), generation=True)
+            joint = self._checked(between, self.continuation_ids((), (_REPLY,)))
             for _ in range(2):
-                conversation += [answer, reply]
-                appended += said + between
-                texts = [_plain_text(message) for message in conversation]
-                if self._render(conversation, texts, generation=True) != appended:
-                    raise SetupError(
-                        f"the chat template of {self._name} rewrites an earlier assistant turn (it drops thinking, "
-                        "say), so a rollout cannot be one sequence of ids; give a template that keeps it"
+                conversation += [Message(role="assistant", content=said), _REPLY]
+                whole += said + joint
+                fields = [_fields(message, message.text) for message in conversation]
+                if self._render(fields, generation=True) != whole:
+                    raise ChatError(
+                        "it rewrites an earlier assistant turn (it drops thinking, say), so that a rollout is not "
+                        "one sequence of ids; give the model a template that keeps turns as they were"
                     )
 
+    def _checked(self, pieces: list[Piece], ids: tuple[int, ...]) -> str:
+        """The text of pieces, once the tokenizer itself makes the same ids of it. Holds for texts of ours only."""
+        text = _text(pieces)
+        if tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"]) != ids:
+            raise ChatError(
+                f"the tokenizer encodes {text!r} as a whole in another way than between special tokens"
+            )
+        return text
 
-def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> Iterator[str]:
-    yield from tokenizer.all_special_tokens
-    for token in tokenizer.added_tokens_decoder.values():
-        if token.special:
-            yield token.content
+
+def _special_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """The special tokens, by what they look like in text."""
+    added = tokenizer.added_tokens_decoder.items()
+    return {token.content: number for number, token in added if token.special and token.content}
 
 
 def _plain_text(message: Message) -> str:
     if not isinstance(message.content, str) and not all(isinstance(part, TextPart) for part in message.content):
-        raise SetupError("a message holds an image, which a text model cannot read")
+        raise ChatError("a message holds an image, which a text model cannot read")
     return message.text
 
 
-def _as_dict(message: Message, text: str) -> dict[str, Any]:
+def _fields(message: Message, text: str) -> dict[str, Any]:
     fields: dict[str, Any] = {"role": message.role, "content": text}
     if message.tool_calls:
-        fields["tool_calls"] = [{"type": "function", "function": asdict(call)} for call in message.tool_calls]
+        fields["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _parsed(call.arguments)},
+            }
+            for call in message.tool_calls
+        ]
     if message.tool_call_id is not None:
         fields["tool_call_id"] = message.tool_call_id
     return fields
 
 
-def _marks(texts: Sequence[str]) -> list[str]:
-    """One placeholder per text that occurs in none of them."""
+def _parsed(arguments: str) -> Any:
+    """A call's arguments as templates expect them, or as they are where the model did not write JSON."""
+    try:
+        return json.loads(arguments)
+    except json.JSONDecodeError:
+        return arguments
+
+
+def _salt(texts: Sequence[str]) -> int:
+    """A number with which marks occur in none of the texts."""
     salt = 0
-    while any(f"\ue000{salt}." in text for text in texts):
+    while any(f"zq{salt}zq" in text for text in texts):
         salt += 1
-    return [f"\ue000{salt}.{number}\ue001" for number in range(len(texts))]
+    return salt
 
 
-def _fill(pattern: str, contents: dict[str, str]) -> Iterator[Piece]:
-    for part in re.split("(" + "|".join(map(re.escape, contents)) + ")", pattern):
-        if part in contents:
-            yield contents[part], False
-        elif part:
-            yield part, True
+def _fill(pattern: str, contents: Mapping[str, str], rendered: str) -> list[Piece]:
+    """Cut ``rendered`` at the places of the marks in ``pattern``.
+
+    Args:
+        pattern: what the template wrote with marks.
+        contents: the text of each mark.
+        rendered: what it wrote with the texts.
+
+    Raises:
+        ChatError: if the two differ in more than white space around the texts.
+    """
+    parts = re.split("(" + "|".join(map(re.escape, contents)) + ")", pattern)
+    pieces: list[Piece] = []
+    place = 0
+    for number, part in enumerate(parts):
+        from_template = number % 2 == 0
+        if from_template:
+            text = part if rendered.startswith(part, place) else None
+        else:
+            text = _text_at(rendered, place, contents[part], parts[number + 1])
+        if text is None:
+            raise ChatError(f"it changes what a message says, near {rendered[place : place + 40]!r}")
+        place += len(text)
+        pieces.append((text, from_template))
+    if place != len(rendered):
+        raise ChatError(f"it changes what a message says, near {rendered[place : place + 40]!r}")
+    return pieces
+
+
+def _text_at(rendered: str, place: int, text: str, following: str) -> str | None:
+    """The text as the template wrote it at a place, with or without the white space around it."""
+    for written in (text, text.strip(), text.lstrip(), text.rstrip()):
+        if rendered.startswith(written + following, place):
+            return written
+    return None
 
 
 def _text(pieces: Iterable[Piece]) -> str:
     return "".join(text for text, _ in pieces)
 
 
-def _drop(pieces: Sequence[Piece], count: int) -> list[Piece]:
+def _drop(pieces: Iterable[Piece], count: int) -> Iterator[Piece]:
     """The pieces without their first ``count`` characters."""
-    rest: list[Piece] = []
     for text, from_template in pieces:
-        if kept := text[count:]:
-            rest.append((kept, from_template))
+        yield text[count:], from_template
         count = max(0, count - len(text))
-    return rest

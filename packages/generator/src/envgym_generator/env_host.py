@@ -1,9 +1,11 @@
-"""Where environments run. ``InlineHost`` calls them in this process; ``env_process`` has the other one.
+"""Where envs run: in this process, in threads, or in the killable worker processes of ``env_process``.
 
 A host serves one kind of env. ``open`` gives a seat, which plays one episode; every call on it has the env's
 deadline. What goes wrong arrives as ``RolloutFailure``, which ends that rollout and no other.
 """
 
+import asyncio
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,7 +16,9 @@ import numpy as np
 
 from envgym import InfrastructureError, Message, Task, TextEnv
 
-FailureKind = Literal["env_error", "infrastructure", "timeout", "worker_died", "bad_reward", "engine_abort"]
+FailureKind = Literal[
+    "env_error", "infrastructure", "timeout", "worker_died", "bad_reward", "engine_abort", "chat", "internal"
+]
 Result = TypeVar("Result")
 
 
@@ -75,7 +79,7 @@ class EnvHost(Protocol):
         ...
 
     def close(self) -> None:
-        """End what is still running. May be called twice."""
+        """End what is still running. May be called twice; seats opened afterwards work again."""
         ...
 
 
@@ -111,11 +115,23 @@ class Episode:
         """The expert's next action."""
         if self._expert is None:
             self._expert = self._env.demonstrate(np.random.default_rng(self._seed))
-        return next(self._expert)
+        action = next(self._expert, None)
+        if action is None:
+            raise RuntimeError(f"{type(self._env).__name__}.demonstrate ended before the episode did")
+        return action
 
     def close(self) -> None:
-        """Close the env."""
-        self._env.close()
+        """Close the env; one that cannot be closed must not take anything else down."""
+        try:
+            self._env.close()
+        except Exception:
+            traceback.print_exc()
+
+
+def describe_failure(error: Exception) -> RolloutFailure:
+    """Sort what an env raised into a kind, with its traceback."""
+    kind: FailureKind = "infrastructure" if isinstance(error, InfrastructureError) else "env_error"
+    return RolloutFailure(kind, "".join(traceback.format_exception(error)))
 
 
 class InlineHost:
@@ -128,30 +144,98 @@ class InlineHost:
 
     def open(self) -> Seat:
         """A seat in this process."""
-        return _InlineSeat(self._make_env, self._deadline_s)
+        return _LocalSeat(self._make_env, self._call)
+
+    async def _call(self, function: Callable[[], Result]) -> Result:
+        started = time.monotonic()
+        result = function()
+        if (seconds := time.monotonic() - started) > self._deadline_s:
+            raise RolloutFailure(
+                "timeout", f"the call took {seconds:.1f} s, and its deadline is {self._deadline_s} s"
+            )
+        return result
 
     def close(self) -> None:
         """Nothing is left running."""
 
 
-class _InlineSeat:
-    def __init__(self, make_env: Callable[[], TextEnv], deadline_s: float) -> None:
+class ThreadHost:
+    """Runs each call in a thread of its own, and abandons the thread at the deadline.
+
+    A thread cannot be killed: an abandoned one goes on until its call returns, if ever. Once ``max_abandoned`` are
+    still running, no seat is opened any more.
+    """
+
+    def __init__(self, make_env: Callable[[], TextEnv], deadline_s: float, max_abandoned: int = 64) -> None:
+        """``make_env`` builds an instance, cheaply."""
         self._make_env = make_env
         self._deadline_s = deadline_s
+        self._max_abandoned = max_abandoned
+        self._abandoned: list[threading.Thread] = []
+
+    def open(self) -> Seat:
+        """A seat in this process."""
+        return _LocalSeat(self._make_env, self._call)
+
+    async def _call(self, function: Callable[[], Result]) -> Result:
+        self._abandoned = [thread for thread in self._abandoned if thread.is_alive()]
+        if len(self._abandoned) >= self._max_abandoned:
+            raise RolloutFailure("timeout", f"{len(self._abandoned)} threads hang in earlier calls of this env")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        thread = threading.Thread(target=_call_into, args=(function, future, loop), daemon=True)
+        thread.start()
+        try:
+            return await asyncio.wait_for(future, self._deadline_s)
+        except TimeoutError:
+            if not future.cancelled():
+                raise  # the env's own
+            self._abandoned.append(thread)
+            report = f"the call did not end within its deadline of {self._deadline_s} s, and its thread was left"
+            raise RolloutFailure("timeout", report) from None
+
+    def close(self) -> None:
+        """Nothing can be done about threads that hang; they end with the process."""
+
+
+def _call_into(
+    function: Callable[[], Result], future: "asyncio.Future[Result]", loop: asyncio.AbstractEventLoop
+) -> None:
+    """Call a function and give what came of it to a future of another thread's loop, if it still waits."""
+
+    def settle(settled: Callable[[Any], None], value: object) -> None:
+        if not future.done():
+            settled(value)
+
+    try:
+        outcome: tuple[Callable[[Any], None], object] = (future.set_result, function())
+    except Exception as error:
+        outcome = (future.set_exception, error)
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(settle, *outcome)
+
+
+class _LocalSeat:
+    """An episode in this process, whose calls a host makes."""
+
+    def __init__(self, make_env: Callable[[], TextEnv], call: Callable[[Callable[[], Any]], Any]) -> None:
+        self._make_env = make_env
+        self._call = call
         self._episode: Episode | None = None
+        self._hangs = False
 
     async def reset(self, split: str, task_index: int, seed: int) -> Opening:
         def start() -> Opening:
             self._episode = Episode(self._make_env())
             return self._episode.reset(split, task_index, seed)
 
-        return self._call(start)
+        return await self._guarded(start)
 
     async def step(self, action: str) -> Step:
-        return self._call(lambda: self._playing.step(action))
+        return await self._guarded(lambda: self._playing.step(action))
 
     async def demonstrate(self) -> str:
-        return self._call(lambda: self._playing.demonstrate())
+        return await self._guarded(lambda: self._playing.demonstrate())
 
     @property
     def _playing(self) -> Episode:
@@ -159,32 +243,15 @@ class _InlineSeat:
             raise RuntimeError("step before reset")
         return self._episode
 
-    def _call(self, function: Callable[[], Result]) -> Result:
-        started = time.monotonic()
+    async def _guarded(self, function: Callable[[], Result]) -> Result:
         try:
-            result = function()
+            return await self._call(function)
+        except RolloutFailure as failure:
+            self._hangs = failure.kind == "timeout"
+            raise
         except Exception as error:
             raise describe_failure(error) from error
-        if (seconds := time.monotonic() - started) > self._deadline_s:
-            raise RolloutFailure(
-                "timeout", f"the call took {seconds:.1f} s, and its deadline is {self._deadline_s} s"
-            )
-        return result
 
     async def close(self) -> None:
-        if self._episode is not None:
-            close_quietly(self._episode)
-
-
-def close_quietly(episode: Episode) -> None:
-    """Close an env; one that cannot even be closed must not take the step down with it."""
-    try:
-        episode.close()
-    except Exception:
-        traceback.print_exc()
-
-
-def describe_failure(error: Exception) -> RolloutFailure:
-    """Sort what an env raised into a kind, with its traceback."""
-    kind: FailureKind = "infrastructure" if isinstance(error, InfrastructureError) else "env_error"
-    return RolloutFailure(kind, "".join(traceback.format_exception(error)))
+        if self._episode is not None and not self._hangs:
+            self._episode.close()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from envgym import Message, SetupError
-from envgym_generator.chat import ChatFormat
+from envgym_generator.chat import ChatError, ChatFormat
 from envgym_generator.engines.protocol import TurnRequest, TurnSample
 from envgym_generator.env_host import RolloutFailure, Seat, Step
 from envgym_generator.metrics import Played
@@ -40,6 +40,8 @@ async def play(request: RolloutRequest, seat: Seat, sample: Sampler, chat: ChatF
         raise
     except RolloutFailure as failure:
         return playing.failed(failure.kind, failure.report)
+    except ChatError as error:
+        return playing.failed("chat", f"the chat template cannot write this conversation: {error}")
     except Exception as error:
         return playing.failed("internal", "".join(traceback.format_exception(error)))
     finally:
@@ -79,12 +81,13 @@ class _Playing:
             sample = await self._sample_turn(recorder, turn)
             step = await self._seat.step(sample.text)
             self._judge(recorder, sample, step)
-            recorder.add_context(self._closing(sample))
             if step.terminated or step.truncated:
                 self._note_end(step)
+                self._close(recorder, sample)
                 return "terminated" if step.terminated else "truncated_env"
-            following = self._chat.continuation(step.observation)
+            following = self._chat.continuation_ids(sample.ids, step.observation, close=self._closes(sample))
             if not self._fits(len(recorder) + len(following)):
+                self._close(recorder, sample)
                 return "truncated_tokens"
             recorder.add_context(following)
             turn += 1
@@ -125,10 +128,13 @@ class _Playing:
         self._messages.append(Message(role="assistant", content=sample.text))
         self._messages += step.observation
 
-    def _closing(self, sample: TurnSample) -> tuple[int, ...]:
-        if sample.stop_string is not None and not self._rules.sampling.append_eos_after_stop:
-            return ()
-        return self._chat.close_turn(sample.ids)
+    def _closes(self, sample: TurnSample) -> bool:
+        return sample.stop_string is None or self._rules.sampling.append_eos_after_stop
+
+    def _close(self, recorder: SegmentRecorder, sample: TurnSample) -> None:
+        """Close the last turn as the template does."""
+        if self._closes(sample):
+            recorder.add_context(self._chat.closing_ids(sample.ids))
 
     def _note_end(self, step: Step) -> None:
         self._success = step.info.get("success")

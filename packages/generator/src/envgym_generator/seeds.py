@@ -1,4 +1,4 @@
-"""Seeds: every random draw follows from the run's seed and from what is being drawn, never from what came before."""
+"""Seeds: a random draw follows from the run's seed and from what is drawn, never from what was drawn before."""
 
 import hashlib
 

@@ -8,6 +8,7 @@ from transformers import PreTrainedTokenizerBase
 from envgym_generator.engines.fake import scripted_sample
 from envgym_generator.engines.protocol import EngineDescription, TurnRequest, TurnSample
 from envgym_generator.engines.stopping import Stopping
+from envgym_generator.types import RolloutRequest
 
 
 def build_engine(
@@ -44,6 +45,9 @@ class ExpertEngine:
             scripted_sample(await request.demonstrate(), request, self._tokenizer, self._stopping)
             for request in requests
         ]
+
+    def release(self, rollout: RolloutRequest) -> None:
+        """Nothing is kept between turns."""
 
     def update_weights(self, version: int, named_tensors: Iterable[tuple[str, Any]]) -> None:
         """Experts do not learn."""

@@ -9,7 +9,8 @@ from transformers import PreTrainedTokenizerBase
 from envgym import SetupError
 from envgym_generator.dotted_path import load_attribute
 from envgym_generator.engines.protocol import EngineDescription, TurnRequest, TurnSample
-from envgym_generator.engines.stopping import Stopping
+from envgym_generator.engines.stopping import Stopping, first_stop
+from envgym_generator.types import RolloutRequest
 
 Script = Callable[[TurnRequest], str]
 """Gives the text of a turn. A turn that contains a stop string ends there, any other ends with EOS."""
@@ -87,6 +88,9 @@ class FakeEngine:
             for request in requests
         ]
 
+    def release(self, rollout: RolloutRequest) -> None:
+        """Nothing is kept between turns."""
+
     def update_weights(self, version: int, named_tensors: Iterable[tuple[str, Any]]) -> None:
         """Nothing is done with weights here."""
 
@@ -98,8 +102,7 @@ def scripted_sample(
     text: str, request: TurnRequest, tokenizer: PreTrainedTokenizerBase, stopping: Stopping
 ) -> TurnSample:
     """Encode a text as if it had been sampled: up to its first stop string, or with an EOS id behind it."""
-    ends = [(text.find(string) + len(string), string) for string in request.stop if string in text]
-    end, stop_string = min(ends) if ends else (len(text), None)
+    end, stop_string = first_stop(text, request.stop) or (len(text), None)
     ids = tokenizer(text[:end], add_special_tokens=False, split_special_tokens=True)["input_ids"]
     if stop_string is None:
         ids = [*ids, stopping.eos_ids[0]]

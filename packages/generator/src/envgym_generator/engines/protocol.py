@@ -59,10 +59,12 @@ class EngineDescription:
 
 
 class Engine(Protocol):
-    """Samples turns. Implementations are built by a function ``build_engine(model, tokenizer, eos_ids, **args)``:
+    """Samples turns.
 
-    ``model`` is a folder or hub name, ``tokenizer`` the one that prompts were encoded with, ``eos_ids`` the ids that
-    end a turn by the tokenizer and its chat template, and ``args`` are ``engine.args`` of the config.
+    An engine is built by a function ``build_engine(model, tokenizer, eos_ids, *, ...)``, which config names as
+    ``engine.target``. ``model`` is a folder or hub name, ``tokenizer`` the one that prompts were encoded with,
+    ``eos_ids`` are the ids that end a turn by the tokenizer and its chat template, and what follows by name is set
+    by ``engine.args``.
     """
 
     def describe(self) -> EngineDescription:
@@ -71,6 +73,10 @@ class Engine(Protocol):
 
     async def sample(self, requests: Sequence[TurnRequest]) -> list[TurnSample]:
         """Sample one turn for each request, in their order."""
+        ...
+
+    def release(self, rollout: RolloutRequest) -> None:
+        """Learn that a rollout asks for no more turns: what is kept for its next one can go."""
         ...
 
     def update_weights(self, version: int, named_tensors: Iterable[tuple[str, Any]]) -> None:

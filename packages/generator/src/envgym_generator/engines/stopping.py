@@ -1,6 +1,6 @@
 """Where a turn ends: at an EOS id, or at a stop string wherever its tokens end."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,8 +19,8 @@ class End:
 class Stopping:
     """Decides after each sampled id whether the turn is over.
 
-    Text is decoded only where the id just sampled holds the last character of a stop string, so the cost of a
-    turn stays linear in its ids for stop strings whose last character is rare.
+    Text is decoded only where the id just sampled may hold the last character of a stop string, and then only as
+    far back as a stop string can reach, so a turn costs time linear in its ids.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, eos_ids: tuple[int, ...]) -> None:
@@ -37,23 +37,39 @@ class Stopping:
         """
         if ids[-1] in self._eos:
             return End(text=self.decode(ids), stop_string=None)
-        if stop and ids[-1] in self._enders(stop):
-            text = self.decode(ids)
-            places = [(text.find(string) + len(string), string) for string in stop if string in text]
-            if places:
-                end, string = min(places)
-                return End(text=text[:end], stop_string=string)
-        return None
+        if not stop or ids[-1] not in self._enders(stop) or first_stop(self._tail(ids, stop), stop) is None:
+            return None
+        text = self.decode(ids)
+        found = first_stop(text, stop)
+        return End(text=text[: found[0]], stop_string=found[1]) if found else None
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of sampled ids, without a final EOS id."""
-        kept = ids[:-1] if ids and ids[-1] in self._eos else ids
+        return self._text(ids[:-1] if ids and ids[-1] in self._eos else ids)
+
+    def _text(self, ids: Sequence[int]) -> str:
         return str(
-            self._tokenizer.decode(list(kept), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+            self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         )
 
+    def _tail(self, ids: Sequence[int], stop: tuple[str, ...]) -> str:
+        """The text of the last ids, enough for any stop string: a character is at most four tokens, one a byte."""
+        return self._text(ids[-4 * (max(map(len, stop)) + 1) :])
+
     def _find_enders(self, stop: tuple[str, ...]) -> frozenset[int]:
-        """Ids whose text holds the last character of a stop string, or may hold a part of one (\ufffd)."""
+        """Ids whose text holds the last character of a stop string, or a part of some character (\ufffd)."""
         last = {string[-1] for string in stop} | {"\ufffd"}
-        texts = self._tokenizer.batch_decode([[token] for token in range(len(self._tokenizer))])
+        texts = self._tokenizer.batch_decode(
+            [[token] for token in range(len(self._tokenizer))], clean_up_tokenization_spaces=False
+        )
         return frozenset(token for token, text in enumerate(texts) if not last.isdisjoint(text))
+
+
+def first_stop(text: str, stop: Iterable[str]) -> tuple[int, str] | None:
+    """The stop string that is complete first, with the place behind it; of several, the first named.
+
+    >>> first_stop("ab</a></b>", ["</b>", "</a>"])
+    (6, '</a>')
+    """
+    ends = [(text.find(string) + len(string), string) for string in stop if string in text]
+    return min(ends, key=lambda end: end[0], default=None)
