@@ -26,8 +26,9 @@ _SQUAD_ARTICLE = re.compile(r"\b(a|an|the)\b")
 
 _APOSTROPHES = "'`\u2018\u2019\u02bb\u02bc"
 _DASHES = "-\u2010\u2011\u2012\u2013\u2014\u2212"
-_SPELLED = {"&": " and ", "_": " ", "\u266f": "#", "\u266d": " flat "}
-_POWER = re.compile("(?<=[0-9])(?=[\u00b2\u00b3\u00b9\u2070\u2074-\u2079])")
+_SPELLED = {"&": " and ", "_": " ", "\u266f": "#", "\u266d": " flat ", "\u2044": "/"}
+# Powers and fractions behind a digit, which folding would make one number with it: 10² and 5½.
+_ANOTHER_NUMBER = re.compile("(?<=[0-9])(?=[\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u00bc-\u00be\u2150-\u215f])")
 _SIGNED_MONEY = re.compile(rf"(?<=[{_DASHES}])[$€£¥](?=[0-9.])")
 _INITIALS = re.compile(r"(?<!\w)(?:[^\W\d]\.\s*){2,}")
 # An article stands in front of another word: not the A of "Vitamin A", "A, B" or "A and B".
@@ -56,7 +57,7 @@ def _squad_tokens(text: str) -> list[str]:
 
 
 def _default_tokens(text: str) -> Iterator[str]:
-    folded = fold(_SIGNED_MONEY.sub("", _POWER.sub("^", text))).translate(_CHARACTERS)
+    folded = fold(_SIGNED_MONEY.sub("", _ANOTHER_NUMBER.sub(" ", text))).translate(_CHARACTERS)
     joined = _INITIALS.sub(lambda match: "".join(filter(str.isalpha, match[0])) + " ", folded)
     for token in _TOKEN.findall(_ARTICLE.sub("", joined)):
         yield from _spell_number(token)
