@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import cast, get_args
 
@@ -56,16 +56,15 @@ def _are_stop_strings(value: object) -> bool:
 
 def tasks(subject: Subject) -> None:
     """Both splits have tasks, which stay the same when asked for again, with ids that occur once."""
-    ids = {split: _ids_of(subject.env, split) for split in get_args(Split)}
+    ids = {split: _ids_of(subject.tasks(split), split) for split in get_args(Split)}
     shared = set(ids["train"]) & set(ids["eval"])
     if shared:
         raise Fault(f"train and eval share tasks, among them {sorted(shared)[0]!r}")
-    if any(_ids_of(subject.build(), split) != ids[split] for split in ids):
+    if any(_ids_of(subject.tasks(split, subject.build()), split) != ids[split] for split in get_args(Split)):
         raise Fault("another instance has other tasks, or has them in another order")
 
 
-def _ids_of(env: TextEnv, split: Split) -> list[str]:
-    found = env.tasks(split)
+def _ids_of(found: Sequence[Task], split: Split) -> list[str]:
     if len(found) == 0:
         raise Fault(f"the split {split!r} has no tasks")
     ids: list[str] = []

@@ -132,7 +132,8 @@ class _Recording:
         script = iter(actions(self._env))
         for _ in range(self._env.max_turns + BEYOND):
             self._call = "choosing an action"
-            action = next(script, None)
+            with self._watch(self._call):
+                action = next(script, None)
             if action is None or self._step(action):
                 return
 

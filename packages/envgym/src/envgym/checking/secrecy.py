@@ -4,7 +4,9 @@ Both exchange one value of a task for a marked one and look for the mark. That f
 value itself could not tell it from a coincidence, as with an answer of ``7``.
 """
 
+import pickle
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
@@ -17,6 +19,7 @@ from envgym.checking.task_field import MAX_VALUES, Place, spell, values_in, with
 HARMLESS = " zqharmlesszq"
 MARK = "zqsecretzq"
 NUMBER_MARK = 918273645
+MAX_TAGS = 6
 REFUSALS = ("SetupError", "InfrastructureError", "BadGoldError")
 """How an env refuses a task that it cannot use. A field that it refuses is no free text."""
 
@@ -97,7 +100,7 @@ def _leak(subject: Subject, sample: Sample, place: Place, value: object, actions
             continue
         if mark is value and _is_no_secret(value, marked, episode):
             return None
-        return next((where for where, text in shown if str(mark) in text), None)
+        return next((where for where, content in shown if holds(content, mark)), None)
     return None
 
 
@@ -116,17 +119,32 @@ def _is_no_secret(value: object, sample: Sample, episode: Episode) -> bool:
     return any(str(value) in text for text in [repr(sample.task.data), *said])
 
 
-def _shown(episode: Episode) -> Iterator[tuple[str, str]]:
+def _shown(episode: Episode) -> Iterator[tuple[str, object]]:
     for turn, observation in enumerate(episode.observations):
-        yield "the opening" if turn == 0 else f"the observation of turn {turn}", str(observation)
+        yield "the opening" if turn == 0 else f"the observation of turn {turn}", observation
     for turn, info in enumerate(episode.infos):
-        yield "the info of reset" if turn == 0 else f"the info of turn {turn}", repr(info)
+        yield "the info of reset" if turn == 0 else f"the info of turn {turn}", info
+
+
+def holds(content: object, mark: object) -> bool:
+    """Whether anything inside holds the mark, whatever its repr shows: a ``Task`` hides its answer there.
+
+    >>> holds({"seen": Task(id="0", data={}, answer={"word": MARK})}, MARK)
+    True
+    >>> holds("ZqSecretZq!", MARK), holds([NUMBER_MARK + 1], NUMBER_MARK)
+    (True, False)
+    """
+    text = repr(content)
+    with suppress(pickle.PicklingError, AttributeError, TypeError):  # then its repr has to do
+        text += pickle.dumps(content, protocol=0).decode("latin-1")  # protocol 0 writes plain text
+    return str(mark).casefold() in text.casefold()
 
 
 def _ways_to_play(subject: Subject, sample: Sample) -> list[Actions]:
-    """Nothing but wrong actions; and what the expert did on the task as it was."""
+    """Wrong actions, each tag in turn, and what the expert did on the task as it was."""
     experts = [says(*(step.action for step in episode.steps)) for episode in _expert_on(subject, sample)]
-    return [says(FILLER), *experts]
+    tags = [says(f"<{tag}></{tag}>", f"<{tag}>zq</{tag}>") for tag in subject.tags[:MAX_TAGS]]
+    return [says(FILLER), *tags, *experts]
 
 
 def _expert_on(subject: Subject, sample: Sample) -> list[Episode]:

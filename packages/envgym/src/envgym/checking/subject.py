@@ -98,13 +98,18 @@ class Subject:
         crash = self.play(lambda env: islice(demonstrated(sample.seed)(env), 1), "expert", sample).crash
         return crash is None or crash.kind != NotImplementedError.__name__
 
+    def tasks(self, split: Split, env: TextEnv | None = None) -> Sequence[Task]:
+        """The tasks of a split, from this env or from the one that is never played."""
+        with self.watched(f"tasks({split!r})", START_S):
+            return (env or self.env).tasks(split)
+
     @cached_property
     def samples(self) -> tuple[Sample, ...]:
         """A few tasks of each split, spread evenly."""
         return tuple(
             Sample(split=split, task=task, seed=1_000 + number)
             for split in ("train", "eval")
-            for number, task in enumerate(spread(self.env.tasks(split), TASKS_PER_SPLIT))
+            for number, task in enumerate(spread(self.tasks(split), TASKS_PER_SPLIT))
         )
 
     def play(self, actions: Actions, name: str, sample: Sample | None = None, seed: int = 0) -> Episode:
@@ -167,7 +172,7 @@ class Subject:
             NotApplicable: where the env has no expert.
         """
         if not self.expert:
-            raise NotApplicable("the env has no scripted expert (demonstrate)")
+            raise NotApplicable("there is no scripted expert (demonstrate) for these tasks")
         return self.expert
 
     @cached_property

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from envgym.checking import declaration, interface, recorded, repeated, secrecy
+from envgym.checking import declaration, hygiene, interface, recorded, repeated, secrecy
 from envgym.checking.elsewhere import processes
 from envgym.checking.report import CheckResult, Fault, NotApplicable, Status
 from envgym.checking.subject import Subject
@@ -33,7 +33,7 @@ class Check:
 
 
 PLAYABLE = ("builds", "declarations", "tasks", "never_raises", "observations", "ends")
-STEADY = (*PLAYABLE, "reward_range", "step_after_end", "seeds")
+STEADY = (*PLAYABLE, "reward_range", "step_after_end", "untouched_tasks", "seeds", "global_random")
 
 CHECKS = (
     Check(function=declaration.builds),
@@ -52,13 +52,16 @@ CHECKS = (
     Check(function=recorded.right_first, needs=(*PLAYABLE, "reward_range", "garbage")),
     Check(function=declaration.task_option, needs=PLAYABLE),
     Check(function=interface.step_after_end, needs=PLAYABLE),
-    Check(function=repeated.seeds, needs=PLAYABLE),
+    Check(function=hygiene.untouched_tasks, needs=PLAYABLE),
+    Check(function=repeated.seeds, needs=(*PLAYABLE, "untouched_tasks")),
+    Check(function=hygiene.global_random, needs=(*PLAYABLE, "seeds")),
     Check(function=repeated.fresh_start, needs=STEADY),
     Check(function=repeated.many_instances, needs=(*STEADY, "fresh_start")),
     Check(function=processes, needs=STEADY),
     Check(function=repeated.pickling, needs=STEADY),
     Check(function=secrecy.injection, needs=STEADY),
     Check(function=secrecy.ground_truth, needs=PLAYABLE),
+    Check(function=hygiene.closing, needs=STEADY),
     Check(function=interface.gymnasium_checker, needs=(*STEADY, "fresh_start")),
     Check(function=interface.vector_envs, needs=(*STEADY, "many_instances", "pickling", "gymnasium_checker")),
 )

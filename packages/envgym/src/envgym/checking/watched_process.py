@@ -13,11 +13,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection, Pipe, wait
 from types import TracebackType
 from typing import Any, cast
 
 Send = Callable[[object], None]
+
+_RETURNED = "the function has returned"
+_GONE = "the process is gone"
 
 
 class ProcessDied(Exception):
@@ -59,6 +62,7 @@ class WatchedProcess:
             start_new_session=own_group,
         )
         theirs.close()
+        self._life = os.pidfd_open(self._process.pid)
         self._connection.send_bytes(pickle.dumps((function, arguments)))
 
     def receive(self, timeout_s: float | None) -> object:
@@ -66,23 +70,28 @@ class WatchedProcess:
 
         Raises:
             Silence: if nothing comes within ``timeout_s``.
-            ProcessDied: if the process is gone.
+            ProcessDied: if the process is gone before the function returned.
             EOFError: once the function has returned.
         """
-        if not self._connection.poll(timeout_s):
+        # A child that the process has forked may keep its end of the connection open, so its life is watched too.
+        ready = wait([self._connection, self._life], timeout_s)
+        if not ready:
             raise Silence
         try:
-            return self._connection.recv()
-        except EOFError:
-            self._raise_if_it_failed()
-            raise
+            event = self._connection.recv() if self._connection.poll() else _GONE
+        except (EOFError, ConnectionResetError):
+            event = _GONE
+        if event == _GONE:
+            raise ProcessDied(self._last_words())
+        if event == _RETURNED:
+            raise EOFError
+        return event
 
-    def _raise_if_it_failed(self) -> None:
+    def _last_words(self) -> str:
         code = self._process.wait()
-        if code != 0:
-            self._errors.seek(0)
-            words = self._errors.read().decode(errors="replace").strip().splitlines()
-            raise ProcessDied(f"the process ended with code {code}" + (f": {words[-1]}" if words else ""))
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return f"the process ended with code {code}" + (f": {lines[-1]}" if lines else "")
 
     def kill(self) -> None:
         """End the process, and everything that it started."""
@@ -92,6 +101,7 @@ class WatchedProcess:
         else:
             self._process.kill()
         self._process.wait()
+        os.close(self._life)
         self._connection.close()
         self._errors.close()
 
@@ -111,4 +121,4 @@ def main() -> None:
         "tuple[Callable[..., None], tuple[object, ...]]", pickle.loads(connection.recv_bytes())
     )
     function(connection.send, *arguments)
-    connection.close()
+    connection.send(_RETURNED)
