@@ -6,11 +6,12 @@ import gymnasium
 
 import envgym
 
-env = gymnasium.make(f"envgym/{envgym.env_names()[0]}-v0")
+assert "search" in envgym.env_names()
+env = gymnasium.make("envgym/search-v0")
 env.reset(seed=0)
 over = False
 while not over:
     _, reward, terminated, truncated, info = env.step("<answer>nothing</answer>")
     over = terminated or truncated
 assert "torch" not in sys.modules, "envgym loaded torch"
-print(f"played {env.spec.id if env.spec else env}: reward {reward}, success {info['success']}")
+print(f"played envgym/search-v0: reward {reward}, success {info['success']}")
