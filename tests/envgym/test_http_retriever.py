@@ -135,7 +135,7 @@ def test_an_answer_that_never_starts_ends_at_the_deadline(serve: Callable[[Answe
     started = time.monotonic()
     with pytest.raises(InfrastructureError, match=r"did not answer within 0\.5 s"):
         retriever(server.url, deadline_s=0.5).search("who?", 3)
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 2.5
     assert len(server.asked) == 1
 
 
@@ -155,7 +155,7 @@ def test_an_answer_that_trickles_in_ends_at_the_deadline(serve: Callable[[Answer
     started = time.monotonic()
     with pytest.raises(InfrastructureError, match=r"did not answer within 0\.5 s"):
         retriever(server.url, deadline_s=0.5).search("who?", 3)
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 2.5
 
 
 @pytest.mark.parametrize("content", [b"<html>", b'{"result": 3}', b"[" * 100_000, b'{"hits": []}', b"\xff\xfe"])
@@ -183,7 +183,7 @@ def test_a_server_that_keeps_failing_is_left_alone_for_a_while(serve: Callable[[
     for _ in range(20):
         with pytest.raises(InfrastructureError, match="kept failing; it is asked again in"):
             searcher.search("who?", 3)
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 2.0
     assert len(server.asked) == 5
 
 
@@ -205,16 +205,15 @@ def test_requests_that_are_refused_do_not_close_the_way_for_others(serve: Callab
 
 
 def test_many_threads_may_search_at_once(serve: Callable[[Answer], Server]) -> None:
-    def slow(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
-        time.sleep(0.1)
+    together = threading.Barrier(8, timeout=10)
+
+    def wait_for_others(handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> None:
+        together.wait()  # breaks, and with it the answer, unless 8 requests are there at once
         send(handler, 200, FOUND)
 
-    server = serve(slow)
-    searcher = retriever(server.url, dialect="queries")
-    started = time.monotonic()
-    with ThreadPoolExecutor(16) as pool:
+    searcher = retriever(serve(wait_for_others).url, dialect="queries", retries=0)
+    with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda number: searcher.search(f"q{number}", 3), range(32))) == {(ARVEL,)}
-    assert time.monotonic() - started < 2.0
 
 
 def _search_in_child(url: str, sender: Any) -> None:

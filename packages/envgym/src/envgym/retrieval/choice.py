@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 from envgym.errors import SetupError
+from envgym.once import Once
 from envgym.retrieval.corpus import Document
 from envgym.retrieval.protocol import Retriever
 
@@ -65,7 +65,7 @@ def choose_retriever(name: str, documents: Documents, options: Options) -> Retri
             raise SetupError(
                 f"the option {option} of retriever {name!r} is {value!r}; it must be a text or a number"
             )
-    return _build(name, _Same(documents), tuple(sorted(options.items())))
+    return _retriever((name, _Same(documents), tuple(sorted(options.items()))))
 
 
 class _Same:
@@ -81,6 +81,9 @@ class _Same:
         return id(self.documents)
 
 
-@lru_cache(maxsize=8)
-def _build(name: str, same: _Same, options: tuple[tuple[str, Any], ...]) -> Retriever:
+def _build(key: tuple[str, _Same, tuple[tuple[str, Any], ...]]) -> Retriever:
+    name, same, options = key
     return RETRIEVERS[name](same.documents, dict(options))
+
+
+_retriever = Once(_build, size=8)

@@ -14,11 +14,11 @@ import random
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from urllib.parse import urlsplit
 
 from envgym.errors import InfrastructureError, SetupError
 from envgym.extra import missing_extra
+from envgym.once import Once
 from envgym.retrieval.circuit_breaker import CircuitBreaker
 from envgym.retrieval.corpus import Document
 from envgym.retrieval.wire import DIALECTS, Dialect, encode_request, read_documents
@@ -97,7 +97,7 @@ class HttpRetriever:
         Raises:
             InfrastructureError: if there is no usable answer within the deadline.
         """
-        connection = _connection(os.getpid(), self.settings)
+        connection = _connection((os.getpid(), self.settings))
         future = asyncio.run_coroutine_threadsafe(connection.search(query, k), _event_loop(os.getpid()))
         try:
             return future.result(self.settings.deadline_s + SPARE_S)
@@ -106,17 +106,11 @@ class HttpRetriever:
             raise InfrastructureError(f"the retriever's event loop is stuck ({self.settings.shown_url})") from None
 
 
-@lru_cache(maxsize=2)
-def _event_loop(process: int) -> asyncio.AbstractEventLoop:
+def _start_event_loop(process: int) -> asyncio.AbstractEventLoop:
     """The loop of this process; a forked child does not inherit its parent's thread and starts its own."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="envgym-retrieval", daemon=True).start()
     return loop
-
-
-@lru_cache(maxsize=64)
-def _connection(process: int, settings: HttpSettings) -> "_Connection":
-    return _Connection(settings)
 
 
 @dataclass(slots=True)
@@ -198,6 +192,14 @@ class _Connection:
                 follow_redirects=True,
             )
         return self.client
+
+
+def _connect(key: tuple[int, HttpSettings]) -> _Connection:
+    return _Connection(key[1])
+
+
+_event_loop = Once(_start_event_loop, size=2)
+_connection = Once(_connect, size=64)
 
 
 def _check_status(status: int) -> None:
