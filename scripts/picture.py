@@ -1,9 +1,13 @@
-"""Draw what a command printed as a terminal window: ``COMMAND 2>&1 | uv run python scripts/picture.py TITLE FILE.svg``.
+"""Draw what a command printed as a terminal window.
+
+    COMMAND 2>&1 | uv run python scripts/picture.py TITLE FILE.svg
 
 Of a long output the first and the last lines are kept.
 """
 
+import re
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -23,7 +27,9 @@ def main() -> None:
     console.print(Text(f"$ {title}", style="bold"))
     for line in shorten(sys.stdin.read().rstrip().splitlines()):
         console.print(Text(line, overflow="ellipsis", no_wrap=True))
-    console.save_svg(target, title=title)
+    drawn = console.export_svg(title=title)
+    # A picture in a README loads no fonts from elsewhere.
+    Path(target).write_text(re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL), encoding="utf-8")
 
 
 if __name__ == "__main__":
