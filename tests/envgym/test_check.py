@@ -4,13 +4,16 @@ import os
 import pickle
 import runpy
 import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import envgym
-from envgym.checking import CheckFailed, check_names, run_checks
+from envgym.checking import CheckFailed, CheckReport, check_names, run_checks
+from envgym.checking.secrecy import MARK, holds
 from envgym.checking.session import DEADLINE
 
 HERE = Path(__file__).parent
@@ -41,10 +44,22 @@ def test_env_without_a_fault_passes_and_skips_nothing() -> None:
     assert [result.name for result in report.results] == [*check_names(), DEADLINE]
 
 
+@pytest.fixture(scope="module")
+def reports(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[CheckReport]]]:
+    """The report of each broken env that a selected test asks for, made two at a time."""
+    asked = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    names = [item.callspec.params["name"] for item in asked if "reports" in item.fixturenames]
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(max_workers=2) as pool:
+        patch.syspath_prepend(str(HERE))
+        yield {name: pool.submit(run_checks, f"broken_envs.{name}:Env") for name in names}
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_env_is_caught_by_exactly_the_check_that_names_its_fault(name: str) -> None:
-    report = run_checks(f"broken_envs.{name}:Env")
+def test_broken_env_is_caught_by_exactly_the_check_that_names_its_fault(
+    name: str, reports: dict[str, Future[CheckReport]]
+) -> None:
+    report = reports[name].result()
 
     assert [result.name for result in report.failed] == [fault_of(name)], str(report)
 
@@ -149,6 +164,13 @@ def test_what_an_env_prints_does_not_disturb_the_checks(capfd: pytest.CaptureFix
     envgym.check_env("broken_envs.sound:Talkative", only=["ends"])
 
     assert capfd.readouterr().out == ""
+
+
+def test_answer_inside_a_task_is_found_though_its_repr_hides_it() -> None:
+    task = envgym.Task(id="0", data={}, answer={"word": MARK})
+
+    assert MARK not in repr(task)
+    assert holds({"seen": [task]}, MARK)
 
 
 def test_reward_error_keeps_its_reward_when_pickled() -> None:
