@@ -71,9 +71,8 @@ class ChatFormat:
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
-        """The template's end of turn, where it is a special token: sampling it ends a turn."""
-        first = self._closing[:1]
-        return tuple(atom for atom in first if isinstance(atom, int))
+        """The special token by which the template ends a turn, where it has one: sampling it ends a turn."""
+        return tuple(atom for atom in self._closing if isinstance(atom, int))[:1]
 
     def prompt_ids(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """Encode the opening messages, up to where the assistant begins.
@@ -119,12 +118,9 @@ class ChatFormat:
         return self._encode(self._atoms(pieces)[skipped:])
 
     def _sampled_atoms(self, sampled: Sequence[int]) -> int:
-        """How many atoms of the closing the sampled ids end with; the last of them is a special token."""
-        for count in range(len(self._closing), 0, -1):
-            ids = self._encode(self._closing[:count])
-            if isinstance(self._closing[count - 1], int) and tuple(sampled[-len(ids) :]) == ids:
-                return count
-        return 0
+        """How many atoms of the closing are done with, because the turn sampled the last of them."""
+        last = sampled[-1] if sampled else None
+        return self._closing.index(last) + 1 if last in self._closing else 0
 
     def _behind_assistant(self, messages: tuple[Message, ...], *, generation: bool) -> list[Piece]:
         """What the template writes behind the text of an assistant turn, with ``messages`` after it."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from envgym_generator.engines.protocol import TurnSample
 from envgym_generator.types import Message, Segment, Turn
 
@@ -44,7 +46,13 @@ class SegmentRecorder:
         return tuple(self._turns)
 
     def add_sampled(self, sample: TurnSample) -> None:
-        """Append the sampled ids of a turn, mask True."""
+        """Append the sampled ids of a turn, mask True.
+
+        Raises:
+            ValueError: if there are log-probabilities, and not one for each id.
+        """
+        if sample.logprobs is not None and len(sample.logprobs) != len(sample.ids):
+            raise ValueError(f"an engine gave {len(sample.logprobs)} logprobs for {len(sample.ids)} ids")
         self._turn_start = len(self._completion_ids)
         self._extend(sample.ids, trained=True, logprobs=sample.logprobs)
         self._scripted |= sample.logprobs is None
@@ -82,7 +90,7 @@ class SegmentRecorder:
         self._completion_ids += ids
         self._loss_mask += [trained] * len(ids)
         self._rewards += [0.0] * len(ids)
-        self._logprobs += logprobs if logprobs is not None else [0.0] * len(ids)
+        self._logprobs += [0.0] * len(ids) if logprobs is None else np.asarray(logprobs, dtype=np.float32).tolist()
 
     def segment(self) -> Segment:
         """The segment as it stands."""

@@ -59,6 +59,7 @@ def draw(logprobs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
         [B] token ids, each of positive probability.
     """
     cumulative = logprobs.double().exp().cumsum(dim=-1)
-    target = uniforms.double()[:, None] * cumulative[:, -1:]
+    total = cumulative[:, -1:]
+    target = torch.minimum(uniforms.double()[:, None] * total, torch.nextafter(total, torch.zeros_like(total)))
     # The first entry above the target; an entry of probability 0 never exceeds what stands before it.
-    return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp(max=logprobs.shape[-1] - 1)
+    return torch.searchsorted(cumulative, target, right=True)[:, 0]
