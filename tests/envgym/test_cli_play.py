@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -43,8 +44,9 @@ class Terminal:
 
 
 def take_the_terminal() -> None:
-    """Make standard input the controlling terminal, so that Ctrl-C is a signal."""
+    """Make standard input the controlling terminal, and Ctrl-C a signal also where the tests run with it ignored."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def test_no_env_lists_those_there_are():
 def test_a_model_made_for_one_env_is_refused_for_two(monkeypatch):
     config = read_command_line("train", TrainConfig, ["envs.search={weight: 1}"])
     config.envs["other"] = config.envs["search"]
-    with pytest.raises(SetupError, match="made for one env, and 2 are chosen"):
+    with pytest.raises(SetupError, match="made for one env and 2 are chosen"):
         checks.check_train(config, env_names())
 
 
