@@ -44,7 +44,7 @@ class Terminal:
 
 
 def take_the_terminal() -> None:
-    """Make standard input the controlling terminal, and Ctrl-C a signal also where the tests run with it ignored."""
+    """Make standard input the controlling terminal, and let Ctrl-C end the game even if the tests ignore it."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
