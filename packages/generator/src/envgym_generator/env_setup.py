@@ -41,7 +41,7 @@ def prepare_env(name: str, arguments: Mapping[str, Any], isolation: str | None, 
     Args:
         name: registered, or ``package.module:Class``.
         arguments: of the constructor.
-        isolation: where it is played; None for the choice of its class.
+        isolation: where it is played; None for its own choice.
         num_workers: processes, where it is played in processes.
 
     Raises:
@@ -65,7 +65,7 @@ def prepare_env(name: str, arguments: Mapping[str, Any], isolation: str | None, 
         arguments=arguments,
         num_tasks=num_tasks,
         stop_strings=tuple(env.stop_strings),
-        host=_make_host(name, env_class, arguments, isolation or env_class.isolation, num_workers),
+        host=_make_host(name, env_class, arguments, isolation or env.isolation, num_workers),
     )
 
 

@@ -28,7 +28,7 @@ class Stopping:
         self._tokenizer = tokenizer
         self.eos_ids = eos_ids
         self._eos = frozenset(eos_ids)
-        self._enders = lru_cache(maxsize=16)(self._find_enders)
+        self._token_texts: dict[int, str] = {}
 
     def end_of(self, ids: Sequence[int], stop: tuple[str, ...]) -> End | None:
         """Whether the turn sampled so far ends with its last id; earlier ids are known not to have ended it.
@@ -37,7 +37,9 @@ class Stopping:
         """
         if ids[-1] in self._eos:
             return End(text=self.decode(ids), stop_string=None)
-        if not stop or ids[-1] not in self._enders(stop) or first_stop(self._tail(ids, stop), stop) is None:
+        if not stop or not self._may_end(ids[-1], _last_characters(stop)):
+            return None
+        if first_stop(self._tail(ids, stop), stop) is None:
             return None
         text = self.decode(ids)
         found = first_stop(text, stop)
@@ -56,13 +58,17 @@ class Stopping:
         """The text of the last ids, enough for any stop string: a character is at most four tokens, one a byte."""
         return self._text(ids[-4 * (max(map(len, stop)) + 1) :])
 
-    def _find_enders(self, stop: tuple[str, ...]) -> frozenset[int]:
-        """Ids whose text holds the last character of a stop string, or a part of some character (\ufffd)."""
-        last = {string[-1] for string in stop} | {"\ufffd"}
-        texts = self._tokenizer.batch_decode(
-            [[token] for token in range(len(self._tokenizer))], clean_up_tokenization_spaces=False
-        )
-        return frozenset(token for token, text in enumerate(texts) if not last.isdisjoint(text))
+    def _may_end(self, token: int, last: frozenset[str]) -> bool:
+        """Whether a token holds the last character of a stop string, or a part of some character (\ufffd)."""
+        text = self._token_texts.get(token)
+        if text is None:
+            text = self._token_texts[token] = self._text([token])
+        return "\ufffd" in text or not last.isdisjoint(text)
+
+
+@lru_cache(maxsize=64)
+def _last_characters(stop: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(string[-1] for string in stop)
 
 
 def first_stop(text: str, stop: Iterable[str]) -> tuple[int, str] | None:
