@@ -125,9 +125,8 @@ def test_trainer_imports_the_contract_and_the_storage_format_and_nothing_else_of
             assert allowed or (found.module, found.names) == ("envgym_generator", ("storage",)), str(found)
 
 
-def test_one_file_of_the_trainer_imports_deepspeed_one_loads_models_and_none_imports_an_engine():
+def test_one_file_of_the_trainer_imports_deepspeed_and_none_imports_an_engine():
     assert files_importing("trainer", "deepspeed") == {"deepspeed_policy.py"}
-    assert len(loads_models("trainer")) == 1
     assert not files_importing("trainer", "vllm", "sglang")
 
 
