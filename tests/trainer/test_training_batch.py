@@ -1,6 +1,6 @@
 import pytest
 
-from envgym_trainer.batch import Row, collate, make_rows, padding_fraction, segment_row, split_by_length
+from envgym_trainer.batch import Row, collate, make_rows, segment_row, split_by_length
 
 
 def row(length, *trained):
@@ -47,8 +47,3 @@ def test_splitting_keeps_every_row_once_and_every_group_within_bounds():
 
 def test_a_row_over_the_bound_goes_alone():
     assert split_by_length([30, 2, 40], max_tokens=10) == [[1], [0], [2]]
-
-
-def test_padding_fraction_counts_ids_computed_for_nothing():
-    assert padding_fraction([collate([row(3, 1), row(2, 1)]), collate([row(4, 1)])]) == pytest.approx(0.1)
-    assert padding_fraction([]) == 0.0

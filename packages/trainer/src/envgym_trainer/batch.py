@@ -6,7 +6,7 @@ to a trained token is kept flat, ``[N]``, in the order of the rows. Padding, pro
 not masked later on: they are not there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -150,12 +150,3 @@ def collate(rows: Sequence[Row]) -> Tokens:
 
 def _int64(values: Sequence[int] | Sequence[Sequence[int]]) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.int64)
-
-
-def padding_fraction(batches: Iterable[Tokens]) -> float:
-    """Padded ids ÷ computed ids over all micro-batches; 0.0 for none."""
-    ids = computed = 0
-    for tokens in batches:
-        ids += tokens.num_ids
-        computed += tokens.num_computed
-    return 1.0 - ids / computed if computed else 0.0

@@ -15,9 +15,11 @@ from envgym_trainer.config import (
     SftConfig,
     TrainConfig,
 )
-from envgym_trainer.model_folder import check_model_folder
+from envgym_trainer.model_folder import check_model_folder, is_hub_name
 
+DTYPES = ("float32", "bfloat16")
 REDUCTIONS = ("token_mean", "sequence_mean", "fixed_length")
+KL_ESTIMATORS = ("k1", "k2", "k3")
 SCHEDULES = ("constant", "linear", "cosine")
 ESTIMATORS = ("grpo", "rloo", "reinforce_pp")
 GROUP_ESTIMATORS = ("grpo", "rloo")
@@ -31,7 +33,7 @@ def check_train(config: TrainConfig, known_envs: Sequence[str]) -> None:
     """
     if config.generator.path is None:  # saved rollouts know their envs
         check_envs(config.envs, known_envs)
-    for name in ("steps", "tasks_per_step", "group_size"):
+    for name in ("steps", "tasks_per_step", "group_size", "num_processes", "rank_timeout_s"):
         at_least(name, vars(config)[name], 1)
     check_algorithm(config.algorithm, config.group_size)
     check_sampling(config.sampling)
@@ -67,7 +69,9 @@ def check_sft(config: SftConfig) -> None:
         raise SetupError(f"data={config.data} does not exist; give a file of rollouts/ or of demonstrations")
     if config.model.path is None:
         raise SetupError("trainer-sft trains a model that is there; add model=FOLDER")
-    check_model_folder(Path(config.model.path))
+    one_of("model.dtype", config.model.dtype, DTYPES)
+    if not is_hub_name(config.model.path):
+        check_model_folder(Path(config.model.path))
 
 
 def check_sampling(section: SamplingSection) -> None:
@@ -85,6 +89,7 @@ def check_sampling(section: SamplingSection) -> None:
 def check_algorithm(section: AlgorithmSection, group_size: int) -> None:
     """Refuse an algorithm that is unknown, incomplete or cannot learn."""
     one_of("algorithm.reduction", section.reduction, REDUCTIONS)
+    one_of("algorithm.kl_estimator", section.kl_estimator, KL_ESTIMATORS)
     one_of("algorithm.schedule", section.schedule, SCHEDULES)
     if ":" not in section.advantage:
         one_of("algorithm.advantage", section.advantage, (*ESTIMATORS, "package.module:function"))
@@ -97,7 +102,16 @@ def check_algorithm(section: AlgorithmSection, group_size: int) -> None:
         raise SetupError("algorithm.reduction=fixed_length needs algorithm.fixed_length=TOKENS")
     for name in ("updates_per_step", "micro_batch_tokens", "logits_chunk_tokens"):
         at_least(f"algorithm.{name}", vars(section)[name], 1)
-    for name in ("clip_low", "clip_high", "lr", "weight_decay", "max_grad_norm", "warmup_steps", "entropy_coef"):
+    for name in (
+        "clip_low",
+        "clip_high",
+        "lr",
+        "weight_decay",
+        "max_grad_norm",
+        "warmup_steps",
+        "entropy_coef",
+        "kl_coef",
+    ):
         at_least(f"algorithm.{name}", vars(section)[name], 0)
 
 
@@ -115,8 +129,13 @@ def check_envs(envs: Mapping[str, EnvShare], known: Sequence[str]) -> None:
 
 def check_model(section: ModelSection, envs: Mapping[str, EnvShare]) -> None:
     """Refuse a model that is not there, or that would have to be made for several envs at once."""
+    one_of("model.dtype", section.dtype, DTYPES)
     if section.path is not None:
-        check_model_folder(Path(section.path))
+        if not is_hub_name(section.path):
+            check_model_folder(Path(section.path))
+    elif section.convert is not None:
+        if section.recipe is not None:
+            raise SetupError("model.convert and model.recipe exclude each other; set one of them")
     elif section.recipe is None:
         raise SetupError("no model is chosen; add model=FOLDER, or model=tiny for a toy that is made at first use")
     elif len(envs) != 1:

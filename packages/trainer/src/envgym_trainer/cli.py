@@ -4,14 +4,17 @@ Whatever can be found wrong without torch is found before it is imported: the im
 slow ones.
 """
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
+from rich.console import Console
 
 from envgym_generator.types import Generator, GeneratorDescription, InfrastructureError, SetupError
 from envgym_trainer import checks, dotted_path
@@ -19,7 +22,9 @@ from envgym_trainer.command_line import default_values, env_names, group_options
 from envgym_trainer.config import EvalConfig, ModelSection, SftConfig, TrainConfig
 from envgym_trainer.config_reference import keys
 from envgym_trainer.errors import RunError
-from envgym_trainer.model_cache import PACKAGES, WarmStart
+from envgym_trainer.launch import call_alone, check_world_size, is_first_rank, launch, own_arguments, was_launched
+from envgym_trainer.model_cache import PACKAGES, Conversion, WarmStart
+from envgym_trainer.model_folder import fetch_model, is_hub_name
 from envgym_trainer.progress import Progress
 from envgym_trainer.run_folder import RunFolder, default_path
 
@@ -77,11 +82,15 @@ def run_command(name: str, main: Callable[[Sequence[str]], None], arguments: Seq
     except SetupError as error:
         return _stop(name, error, 2)
     except RunError as error:
-        return _stop(name, error, 1)
+        return _stop(name, error, 1) if is_first_rank() else 1
     except InfrastructureError as error:
+        if not is_first_rank():
+            return 1
         print(f"trainer-{name}: {error}", file=sys.stderr)  # with the traceback of what broke
         return 1
     except KeyboardInterrupt:
+        if was_launched():
+            return 130
         return _stop(name, "stopped by Ctrl-C; everything up to the last finished step is kept", 130)
     return 0
 
@@ -98,7 +107,7 @@ def help_text(name: str) -> str:
     if name != "sft":
         lines += [f"envs: {', '.join(env_names())}  (their arguments: env.ARGUMENT=VALUE)"]
     lines += [f"{group}: {', '.join(group_options(group))}" for group in GROUPS[name]]
-    lines += ["model also takes a folder with tokenizer and chat template", "", "keys:"]
+    lines += ["model also takes a folder with tokenizer and chat template, or a name on the hub", "", "keys:"]
     for key in keys(SCHEMAS[name]):
         if key.name in EVERYDAY or key.name.startswith(EVERYDAY_SECTIONS):
             lines.append(f"  {key.name}={_shown(values[key.name])}\n      {key.text.replace('``', '')}")
@@ -110,15 +119,17 @@ def _shown(value: object) -> str:
 
 
 def train_main(arguments: Sequence[str]) -> None:
-    """Everything that ``trainer-train`` does."""
-    config = read_command_line("train", TrainConfig, arguments)
-    checks.check_train(config, env_names())
-    folder = RunFolder(run_path(config.run_dir, "+".join(config.envs) or "replay", config.model.name))
-    generator, description, model_folder = prepare_generator(config, config.seed)
+    """Everything that ``trainer-train`` does, in one process or as one of several."""
+    arguments = own_arguments(arguments)
+    if was_launched():
+        _train_as_rank(arguments)
+        return
+    config, folder = read_train(arguments)
+    if config.num_processes > 1:
+        launch(config.num_processes, arguments)
+        return
+    generator, description, model_folder = prepare_training(config)
     try:
-        checks.check_tasks(description, "train")
-        if config.eval.tasks:
-            checks.check_tasks(description, "eval")
         folder.make(config_yaml("train", arguments, config))
         progress = Progress()
         progress.say(f"run folder: {folder.path}")
@@ -128,6 +139,55 @@ def train_main(arguments: Sequence[str]) -> None:
         start(config, generator, description, model_folder, folder, progress)
     finally:
         generator.close()
+
+
+def _train_as_rank(arguments: Sequence[str]) -> None:
+    """The same as one of several processes. The first one resolves the config and makes what is to be made."""
+    from envgym_trainer.deepspeed_policy import join_process_group
+    from envgym_trainer.ranks import Ranks
+    from envgym_trainer.train import start
+
+    join_process_group()
+    ranks = Ranks(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    resolved: list[tuple[TrainConfig, RunFolder]] = []
+    if ranks.is_first:
+        ranks.first_before_others(lambda: resolved.append(read_train(arguments)), "reading the config")
+    else:
+        ranks.first_before_others(lambda: None, "reading the config")
+    config, folder = ranks.gather(resolved, "reading the config")[0][0]
+    generator, description, model_folder = ranks.first_before_others(
+        lambda: prepare_training(config), "preparing model and envs"
+    )
+    try:
+        progress = Progress(Console(quiet=not ranks.is_first, soft_wrap=True))
+        if ranks.is_first:
+            folder.make(config_yaml("train", arguments, config))
+            progress.say(f"run folder: {folder.path}")
+        start(config, generator, description, model_folder, folder, progress, ranks)
+    finally:
+        generator.close()
+
+
+def read_train(arguments: Sequence[str]) -> tuple[TrainConfig, RunFolder]:
+    """The checked config, and where the run goes."""
+    config = read_command_line("train", TrainConfig, arguments)
+    checks.check_train(config, env_names())
+    if was_launched():
+        config.num_processes = check_world_size(config.num_processes)
+    return config, RunFolder(run_path(config.run_dir, "+".join(config.envs) or "replay", config.model.name))
+
+
+def prepare_training(config: TrainConfig) -> tuple[Generator, GeneratorDescription, Path]:
+    """The generator, its description and the model's folder, with enough to play."""
+    generator, description, model_folder = prepare_generator(config, config.seed)
+    try:
+        checks.check_tasks(description, "train")
+        if config.eval.tasks:
+            checks.check_tasks(description, "eval")
+    except SetupError:
+        generator.close()
+        raise
+    return generator, description, model_folder
 
 
 def eval_main(arguments: Sequence[str]) -> None:
@@ -167,48 +227,58 @@ def run_path(run_dir: str | None, *parts: str) -> Path:
 
 
 def prepare_generator(config: TrainConfig | EvalConfig, seed: int) -> tuple[Generator, GeneratorDescription, Path]:
-    """Build the generator, and make the model that it and the trainer load where that is still to be done.
+    """Build the generator, and make or fetch the model that it and the trainer load, if need be.
 
     The generator comes first: it finds a wrong env, corpus or task file in a second, and making a model takes a
     minute.
     """
-    model_folder = planned_model_folder(config.model, list(config.envs))
+    model = planned_model(config.model, list(config.envs))
     build = dotted_path.load(config.generator.target, "generator.target")
-    generator: Generator = build(generator_config(config, model_folder, seed))
+    generator: Generator = build(generator_config(config, model, seed))
     try:
-        make_model_if_planned(config.model, list(config.envs))
+        provide = partial(call_alone, provide_model) if was_launched() else provide_model
+        model_folder = provide(config.model, list(config.envs))
         return generator, generator.describe(), model_folder
     except BaseException:
         generator.close()
         raise
 
 
-def generator_config(config: TrainConfig | EvalConfig, model_folder: Path, seed: int) -> dict[str, Any]:
+def generator_config(config: TrainConfig | EvalConfig, model: str, seed: int) -> dict[str, Any]:
     """What a generator's ``build(config)`` gets, as plain data."""
     return {
         **asdict(config.generator),
         "envs": {name: asdict(share) for name, share in config.envs.items()},
         "engine": asdict(config.engine),
-        "model": str(model_folder),
+        "model": model,
         "seed": seed,
         "deterministic": config.deterministic,
     }
 
 
-def planned_model_folder(section: ModelSection, envs: Sequence[str]) -> Path:
-    """Where the model is, or will be once it is made."""
-    return Path(section.path) if section.path is not None else _warm_start(section, envs).folder
+def planned_model(section: ModelSection, envs: Sequence[str]) -> str:
+    """The folder where the model is, or will be once it is made; or its name on the hub."""
+    return section.path if section.path is not None else str(_planned(section, envs).folder)
 
 
-def make_model_if_planned(section: ModelSection, envs: Sequence[str]) -> None:
-    """Make the model where the config names a recipe and the cache has no result of it."""
-    if section.path is None and not _warm_start(section, envs).folder.is_dir():
-        from envgym_trainer.warm_start import make_model
+def provide_model(section: ModelSection, envs: Sequence[str]) -> Path:
+    """The folder of the model, which is made or fetched first where it is not there."""
+    if section.path is not None:
+        return fetch_model(section.path) if is_hub_name(section.path) else Path(section.path)
+    planned = _planned(section, envs)
+    if not planned.folder.is_dir():
+        from envgym_trainer.warm_start import convert_model, make_model
 
-        make_model(_warm_start(section, envs), Progress())
+        if isinstance(planned, Conversion):
+            convert_model(planned, Progress())
+        else:
+            make_model(planned, Progress())
+    return planned.folder
 
 
-def _warm_start(section: ModelSection, envs: Sequence[str]) -> WarmStart:
+def _planned(section: ModelSection, envs: Sequence[str]) -> WarmStart | Conversion:
+    if section.convert is not None:
+        return Conversion(name=section.name, convert=section.convert)
     return WarmStart(name=section.name, recipe=section.recipe or "", env=envs[0], seed=section.seed)
 
 

@@ -20,6 +20,10 @@ from envgym_trainer.config_reference import keys
 
 CONF = "envgym_trainer.conf"
 ENV_GROUP = "envgym.envs"
+FACTS_OF_A_MODEL = (
+    "dtype", "lr", "max_turn_tokens", "max_rollout_tokens", "tasks_per_step", "group_size", "eval_tasks",
+)  # fmt: skip
+"""Keys of ``model`` that hold for its checkpoints too."""
 OPEN_SECTIONS = ("env", "envs", "deepspeed", "engine.args")
 
 Config = TypeVar("Config", TrainConfig, EvalConfig, SftConfig)
@@ -99,7 +103,7 @@ def chosen_env(arguments: Sequence[str]) -> str | None:
 
 
 def hydra_overrides(arguments: Sequence[str]) -> list[str]:
-    """The arguments for hydra: ``model=FOLDER`` spelled out, and ``env=`` as ``+env=``."""
+    """The arguments for hydra: ``model=FOLDER`` or a hub name spelled out, and ``env=`` as ``+env=``."""
     overrides: list[str] = []
     for argument in arguments:
         key, separator, value = argument.partition("=")
@@ -119,7 +123,7 @@ def facts_from_run(folder: Path) -> dict[str, Any]:
     if folder.resolve().parent.name != "checkpoints" or not path.is_file():
         return {}
     model = cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.load(path))).get("model", {})
-    facts = {name: model[name] for name in ("lr", "max_turn_tokens", "max_rollout_tokens") if name in model}
+    facts = {name: model[name] for name in FACTS_OF_A_MODEL if name in model}
     return facts | {"name": f"{model['name']}-{folder.resolve().name}"} if "name" in model else facts
 
 

@@ -29,14 +29,25 @@ class ModelSection:
     """Model folder in Hugging Face's layout, with tokenizer and chat template. ``model=FOLDER`` sets it."""
     recipe: str | None = None
     """Instead of a path: function that makes the model at first use, as ``package.module:function``."""
+    convert: str | None = None
+    """Instead of a path: function that writes the model folder at first use, as ``package.module:function``."""
     seed: int = 0
     """Of a recipe. The same warm start serves every ``seed`` of a run."""
+    dtype: str = "float32"
+    """``float32`` or ``bfloat16``: of the weights and the arithmetic, in the trainer and, through
+    ``engine.args.dtype``, in the engine. With bfloat16 the optimizer keeps float32 master weights."""
     lr: float = MISSING
     """Learning rate that suits the model; ``algorithm.lr`` follows it."""
     max_turn_tokens: int = MISSING
     """Ids that a turn of the model needs at most; ``sampling.max_turn_tokens`` follows it."""
     max_rollout_tokens: int = MISSING
     """Ids that the model can be fed; ``sampling.max_rollout_tokens`` follows it."""
+    tasks_per_step: int = 24
+    """Tasks of a step that suit the model; ``tasks_per_step`` at the top follows it."""
+    group_size: int = 8
+    """Rollouts of a task that suit the model; ``group_size`` at the top follows it."""
+    eval_tasks: int = 500
+    """Tasks of an evaluation that suit the model; ``eval.tasks`` follows it."""
 
 
 @dataclass
@@ -138,6 +149,12 @@ class AlgorithmSection:
     """Where the advantage is negative, its loss is at most this times its size. Off by default."""
     entropy_coef: float = 0.0
     """Weight of the mean entropy, which is added to what is maximised."""
+    kl_coef: float = 0.0
+    """Weight of the divergence from the reference policy, the model as it was before training, which is added to
+    the loss. The reference takes memory and a forward pass only where this is above 0."""
+    kl_estimator: str = "k3"
+    """``k1``, ``k2`` or ``k3``: how the divergence is estimated from the sampled tokens. ``k1`` is for looking at:
+    as a loss it has no effect in the mean."""
     updates_per_step: int = 1
     """Updates that the rollouts of a step are divided over, by whole groups."""
     micro_batch_tokens: int = 4096
@@ -166,8 +183,11 @@ class AlgorithmSection:
 class ParitySection:
     """Agreement of the trainer's log-probabilities with the generator's, on the weights that sampled."""
 
-    max_abs_diff: float = 1e-4
-    """Largest difference of one token that the first step of a run accepts."""
+    max_abs_diff: float | None = None
+    """Largest difference of one token that the first step of a run accepts. By default 1e-4 with
+    ``model.dtype=float32``, and no bound with bfloat16."""
+    mean_abs_diff: float | None = None
+    """Largest mean difference that it accepts. By default no bound with float32, and 0.02 with bfloat16."""
     abort_later: bool = False
     """Whether later steps stop the run too, instead of only reporting."""
 
@@ -182,6 +202,11 @@ class TrainConfig:
     """Number of updates of the generator's weights."""
     run_dir: str | None = None
     """Folder of the run; must not exist. By default ``runs/<env>-<model>-<time>``."""
+    num_processes: int = 1
+    """Processes to start on this machine, one per GPU where there are GPUs. Those that torchrun or the DeepSpeed
+    launcher started need no such key."""
+    rank_timeout_s: float = 1800.0
+    """Seconds that one of several processes waits for the others before the run ends and says where it waited."""
     tasks_per_step: int = 24
     """Tasks played in a step, each ``group_size`` times."""
     group_size: int = 8

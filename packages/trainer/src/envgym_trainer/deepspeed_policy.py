@@ -4,7 +4,9 @@ import atexit
 import logging
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -42,6 +44,8 @@ class OptimizerSection:
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0
     """Gradients are scaled down to this norm; 0 leaves them as they are."""
+    dtype: str = "float32"
+    """Or ``bfloat16``, for which the optimizer keeps float32 master weights."""
     deepspeed: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """DeepSpeed's own settings, passed on."""
 
@@ -53,6 +57,8 @@ OWN_DEEPSPEED_KEYS = {
     "train_micro_batch_size_per_gpu": "micro_batch_tokens",
     "optimizer": "lr, betas, eps and weight_decay",
     "scheduler": "schedule and warmup_steps",
+    "bf16": "model.dtype",
+    "fp16": "model.dtype",
 }
 """Settings of DeepSpeed that ours decide, and which ones do."""
 
@@ -78,9 +84,11 @@ class DeepSpeedPolicy:
         join_process_group()
         self.model = model.eval()
         self._tokens_model = TrainedTokenModel(model, chunk_tokens)
+        self._dtype = section.dtype
         config = engine_config(section)
         try:
-            self._engine, *_ = deepspeed.initialize(model=self._tokens_model, config=config)
+            with whole_buffers(model):
+                self._engine, *_ = deepspeed.initialize(model=self._tokens_model, config=config)
         except (ValueError, AssertionError) as error:  # pydantic's ValidationError is a ValueError
             raise SetupError(f"DeepSpeed refuses the settings under deepspeed: {_one_line(error)}") from error
 
@@ -111,8 +119,9 @@ class DeepSpeedPolicy:
         """
         for group in self._engine.optimizer.param_groups:
             group["lr"] = learning_rate
-        # Stage 0 clips and says nothing; the other stages report the norm that they computed.
-        norm = self._plain_gradient_norm() if self._engine.zero_optimization_stage() == 0 else None
+        # Stage 0 in float32 clips and says nothing; all else reports the norm that it computed.
+        silent = self._engine.zero_optimization_stage() == 0 and self._dtype == "float32"
+        norm = self._plain_gradient_norm() if silent else None
         self._engine.step()
         return float(self._engine.get_global_grad_norm() if norm is None else norm)
 
@@ -132,6 +141,56 @@ class DeepSpeedPolicy:
     def close(self) -> None:
         """Let go of the engine. Below stage 3 the model goes on as a plain module."""
         self._engine.destroy()
+
+
+class Reference:
+    """A frozen policy, which the trained one is kept close to.
+
+    In stage 3 its parameters are divided over the ranks as the policy's are; below it, each rank has a copy.
+    """
+
+    def __init__(self, model: PreTrainedModel, section: OptimizerSection, *, chunk_tokens: int = 1024) -> None:
+        """Take over a model.
+
+        Args:
+            model: on the CPU, in float32.
+            section: of the policy; dtype and DeepSpeed settings are read.
+            chunk_tokens: positions whose logits are held at once.
+        """
+        join_process_group()
+        model = model.eval().requires_grad_(False)
+        tokens_model = TrainedTokenModel(model, chunk_tokens)
+        if _stage(section) < 3:
+            self._model: Any = tokens_model.to(local_device())
+            for parameter in model.parameters():
+                parameter.data = parameter.data.to(getattr(torch, section.dtype))
+            return
+        config = {key: value for key, value in engine_config(section).items() if "optimizer" not in key}
+        with whole_buffers(model):
+            self._model, *_ = deepspeed.initialize(model=tokens_model, config=config)
+
+    @torch.no_grad()
+    def logprobs(self, tokens: Tokens, temperature: float) -> torch.Tensor:
+        """[N] log-probabilities of the trained tokens."""
+        return self._model(tokens.to(local_device()), temperature, False)[0]
+
+
+def local_device() -> torch.device:
+    """Where this process computes."""
+    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def _stage(section: OptimizerSection) -> int:
+    return int(section.deepspeed.get("zero_optimization", {}).get("stage", 0))
+
+
+@contextmanager
+def whole_buffers(model: PreTrainedModel) -> Iterator[None]:
+    """Leave buffers as precise as they are: rounded to bfloat16, rotary frequencies would not be the engine's."""
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    yield
+    for name, buffer in model.named_buffers():
+        buffer.data = buffers[name].to(buffer.device)
 
 
 def engine_config(section: OptimizerSection) -> dict[str, Any]:
@@ -159,19 +218,26 @@ def engine_config(section: OptimizerSection) -> dict[str, Any]:
             },
         },
         "zero_allow_untested_optimizer": True,
+        "bf16": {"enabled": section.dtype == "bfloat16"},
         **section.deepspeed,
     }
 
 
 def join_process_group() -> None:
-    """Make this process a group of its own, once. No port is opened."""
-    if not torch.distributed.is_initialized():
-        os.environ.setdefault("LOCAL_RANK", "0")
-        backend = "nccl" if torch.cuda.is_available() else "gloo"
-        store = HashStore()
-        torch.distributed.init_process_group(backend, store=store, rank=0, world_size=1)
-        deepspeed.init_distributed(dist_backend=backend)
-        atexit.register(torch.distributed.destroy_process_group)
+    """Join the processes that a launcher started, or make this one a group of its own, without a port. Once."""
+    if torch.distributed.is_initialized():
+        return
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    os.environ.setdefault("LOCAL_RANK", "0")
+    if "RANK" in os.environ:
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        # How long a rank may wait is for the watchdog of ``ranks`` to say, which names the place.
+        torch.distributed.init_process_group(backend, timeout=timedelta(days=1))
+    else:
+        torch.distributed.init_process_group(backend, store=HashStore(), rank=0, world_size=1)
+    deepspeed.init_distributed(dist_backend=backend)
+    atexit.register(torch.distributed.destroy_process_group)
 
 
 def _one_line(error: Exception) -> str:

@@ -1,6 +1,7 @@
 """Playing held-out tasks with the policy as it is."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from envgym_generator.types import (
@@ -8,18 +9,25 @@ from envgym_generator.types import (
     GeneratorDescription,
     GeneratorInput,
     GeneratorOutput,
+    InfrastructureError,
     SamplingParams,
     SetupError,
 )
 from envgym_trainer.config import EvalConfig, EvalSection, SamplingSection
+from envgym_trainer.merge import merge_outputs
 from envgym_trainer.model_folder import version_of
 from envgym_trainer.progress import Progress
+from envgym_trainer.ranks import ALONE, Ranks, share_of_groups
 from envgym_trainer.run_folder import RunFolder
 from envgym_trainer.sampler import eval_requests
 
 
 def evaluate(
-    generator: Generator, description: GeneratorDescription, section: EvalSection, version: int
+    generator: Generator,
+    description: GeneratorDescription,
+    section: EvalSection,
+    version: int,
+    ranks: Ranks = ALONE,
 ) -> GeneratorOutput:
     """Play the evaluation tasks: the same tasks with the same seeds at every call.
 
@@ -28,6 +36,7 @@ def evaluate(
         description: says how many tasks there are.
         section: how many of them to play, and how to sample.
         version: of the weights.
+        ranks: who share the tasks.
     """
     requests = eval_requests(
         seed=section.seed,
@@ -35,15 +44,40 @@ def evaluate(
         tasks=section.tasks,
         samples=section.samples,
     )
-    return generator.generate(
+    return play_together(
+        generator,
         GeneratorInput(
             requests=requests,
             sampling=sampling_params(section.sampling),
             policy_version=version,
             step=version,
             purpose="eval",
-        )
+        ),
+        ranks,
     )
+
+
+def play_together(generator: Generator, wanted: GeneratorInput, ranks: Ranks) -> GeneratorOutput:
+    """Play the requests, each rank its own whole groups, and give every rank all rollouts.
+
+    Raises:
+        InfrastructureError: on every rank, if it happened on one.
+        KeyboardInterrupt: likewise.
+    """
+    if ranks.size == 1:
+        return generator.generate(wanted)
+    own = share_of_groups([request.group for request in wanted.requests], ranks.rank, ranks.size)
+    outcome: GeneratorOutput | InfrastructureError | KeyboardInterrupt | None = None
+    try:
+        if own:
+            outcome = generator.generate(replace(wanted, requests=tuple(wanted.requests[index] for index in own)))
+    except (InfrastructureError, KeyboardInterrupt) as error:
+        outcome = error
+    outcomes = ranks.gather(outcome, f"gathering the rollouts of {wanted.purpose} step {wanted.step}")
+    for one in outcomes:
+        if isinstance(one, InfrastructureError | KeyboardInterrupt):
+            raise one
+    return merge_outputs([one for one in outcomes if isinstance(one, GeneratorOutput)])
 
 
 def evaluate_folder(

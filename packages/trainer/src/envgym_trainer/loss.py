@@ -15,6 +15,8 @@ from envgym_trainer.batch import Row
 
 REDUCTIONS = ("token_mean", "sequence_mean", "fixed_length")
 
+KL_ESTIMATORS = ("k1", "k2", "k3")
+
 MAX_LOG_RATIO = 20.0
 """Log-ratios are cut off here before the exponential: e^20 is past any clip, and e^89 is infinite in float32."""
 
@@ -62,6 +64,31 @@ def policy_loss(
         clipped = clipped | (losses > ceiling)
         losses = torch.minimum(losses, ceiling)
     return TokenLoss(losses=losses, clipped=clipped)
+
+
+def kl_loss(logprobs: torch.Tensor, reference_logprobs: torch.Tensor, estimator: str) -> torch.Tensor:
+    """[N] estimates of KL(policy ‖ reference) from one sampled token each (Schulman 2020).
+
+    With d = log π − log π_ref:
+
+    - ``k1``: d. Unbiased, and as a loss of no use: the mean of its gradient is 0 whatever the policies are.
+    - ``k2``: d² ÷ 2. Its gradient d ∇log π is, in the mean, that of the divergence.
+    - ``k3``: e^(−d) − 1 + d. Unbiased and never negative. Its gradient (1 − e^(−d)) ∇log π is, in the mean, that
+      of the reverse divergence KL(reference ‖ policy), and the same where the policies are close.
+
+    Args:
+        logprobs: [N] of the policy under training, with gradient.
+        reference_logprobs: [N] of the frozen policy, without.
+        estimator: one of ``KL_ESTIMATORS``.
+    """
+    difference = logprobs - reference_logprobs
+    if estimator == "k1":
+        return difference
+    if estimator == "k2":
+        return difference.square() / 2
+    if estimator == "k3":
+        return torch.exp((-difference).clamp(max=MAX_LOG_RATIO)) - 1 + difference
+    raise ValueError(f"KL estimator {estimator!r}; known are {', '.join(KL_ESTIMATORS)}")
 
 
 def token_weights(rows: Sequence[Row], reduction: str, fixed_length: int | None = None) -> list[float]:

@@ -2,6 +2,7 @@
 """Model folders in Hugging Face's layout, looked at without loading what is in them."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +11,8 @@ from envgym_generator.types import SetupError
 
 WEIGHT_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "*.txt", "*.model"]
+"""What is fetched of a model of the hub; code and other formats of the weights are not."""
 TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json")
 
 
@@ -31,6 +34,37 @@ def check_model_folder(folder: Path) -> None:
         raise SetupError(
             f"model folder {folder} has no chat template; add chat_template.jinja, or take an instruct model"
         )
+
+
+def is_hub_name(model: str) -> bool:
+    """Whether a model is named as on the hub (``owner/name``) and there is no such folder.
+
+    >>> is_hub_name("owner/model-1.5B"), is_hub_name("./owner/model"), is_hub_name("a/b/c")
+    (True, False, False)
+    """
+    return re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", model) is not None and not Path(model).exists()
+
+
+def fetch_model(name: str) -> Path:
+    """The folder of a model of the hub, which is fetched where the hub's own cache does not have it.
+
+    Raises:
+        SetupError: if it cannot be fetched, or is no causal language model with a chat template.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
+
+    disable_progress_bars()
+    try:
+        folder = Path(snapshot_download(name, allow_patterns=HUB_FILES))
+    except (OSError, ValueError, HfHubHTTPError, LocalEntryNotFoundError) as error:
+        reason = " ".join(str(error).split())
+        raise SetupError(f"model={name} is no folder here and cannot be fetched from the hub: {reason}") from error
+    finally:
+        enable_progress_bars()
+    check_model_folder(folder)
+    return folder
 
 
 def has_chat_template(folder: Path) -> bool:

@@ -4,14 +4,56 @@
 Where it does not, the two compute different policies, and the ratio that the loss is built on means nothing.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from envgym_generator.types import GeneratorOutput, Segment, Turn
 from envgym_trainer.batch import Row
 
 NEIGHBOURS = 2
 """Tokens shown on either side of the one that differs."""
+
+
+class ParitySection(Protocol):
+    """What is read of the ``parity`` section; None is the default of the dtype."""
+
+    max_abs_diff: float | None
+    mean_abs_diff: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """How far apart log-probabilities may be; infinite where there is no bound."""
+
+    max_abs_diff: float
+    mean_abs_diff: float
+
+    @property
+    def of_one_token(self) -> float:
+        """What a token must be further apart than to be named as divergent."""
+        return min(self.max_abs_diff, self.mean_abs_diff)
+
+    def __str__(self) -> str:
+        bounds = {"parity.max_abs_diff": self.max_abs_diff, "parity.mean_abs_diff": self.mean_abs_diff}
+        return " and ".join(f"{key}={bound}" for key, bound in bounds.items() if bound < math.inf)
+
+
+DEFAULT_LIMITS = {
+    "float32": Limits(max_abs_diff=1e-4, mean_abs_diff=math.inf),
+    "bfloat16": Limits(max_abs_diff=math.inf, mean_abs_diff=0.02),
+}
+"""By ``model.dtype``. In bfloat16 single tokens differ by whole percents, and only their mean says something."""
+
+
+def limits_of(section: ParitySection, dtype: str) -> Limits:
+    """The bounds of a config, with the dtype's own where none are set."""
+    default = DEFAULT_LIMITS[dtype]
+    return Limits(
+        max_abs_diff=default.max_abs_diff if section.max_abs_diff is None else section.max_abs_diff,
+        mean_abs_diff=default.mean_abs_diff if section.mean_abs_diff is None else section.mean_abs_diff,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,6 +65,10 @@ class Parity:
     num_tokens: int
     first_divergent: str | None
     """The first token that is further apart than the threshold, in words; None where all are within."""
+
+    def within(self, limits: Limits) -> bool:
+        """Whether both bounds hold. A NaN is beyond any bound."""
+        return self.max_abs_diff <= limits.max_abs_diff and self.mean_abs_diff <= limits.mean_abs_diff
 
 
 def sampling_logprobs(segment: Segment, row: Row) -> tuple[float, ...] | None:
@@ -50,7 +96,8 @@ def compare(
         theirs = sampling_logprobs(segment, row) or ()
         for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
             difference = abs(mine - other)
-            total, largest, count = total + difference, max(largest, difference), count + 1
+            total, count = total + difference, count + 1
+            largest = difference if math.isnan(difference) else max(largest, difference)
             # Written so that a NaN is divergent too.
             if first is None and not difference <= threshold:
                 first = describe_token(output, row, ours, theirs, index)

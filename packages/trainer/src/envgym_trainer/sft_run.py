@@ -10,6 +10,7 @@ from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection
 from envgym_trainer.determinism import seed_everything
 from envgym_trainer.interruption import Interruption
 from envgym_trainer.model import load_model, save_model
+from envgym_trainer.model_folder import fetch_model, is_hub_name
 from envgym_trainer.progress import Progress
 from envgym_trainer.run_folder import RunFolder
 from envgym_trainer.sft import SftSection, SftStep, sft
@@ -27,11 +28,15 @@ def run_sft(config: SftConfig, folder: RunFolder, config_yaml: str, progress: Pr
     if not rows:
         raise SetupError(f"data={config.data} has no trained tokens; give rollouts that did not all fail")
     seed_everything(config.seed, deterministic=True)
-    source = Path(config.model.path or "")
+    named = config.model.path or ""
+    source = fetch_model(named) if is_hub_name(named) else Path(named)
     policy = DeepSpeedPolicy(
         load_model(source),
         OptimizerSection(
-            weight_decay=config.weight_decay, max_grad_norm=config.max_grad_norm, deepspeed=config.deepspeed
+            weight_decay=config.weight_decay,
+            max_grad_norm=config.max_grad_norm,
+            dtype=config.model.dtype,
+            deepspeed=config.deepspeed,
         ),
     )
     folder.make(config_yaml)

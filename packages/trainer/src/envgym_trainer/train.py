@@ -1,7 +1,7 @@
 """Reinforcement learning: play, judge, update, send the new weights, again.
 
-What of GRPO as published is left out: no reference policy and no KL term yet, one update per step, and no division
-by the standard deviation unless asked for.
+What of GRPO as published is off unless asked for: the reference policy and its KL term, several updates per step,
+and the division by the standard deviation.
 """
 
 import resource
@@ -18,14 +18,15 @@ from envgym_generator.types import (
     InfrastructureError,
 )
 from envgym_trainer.config import TrainConfig
-from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection
+from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection, Reference
 from envgym_trainer.determinism import seed_everything
 from envgym_trainer.errors import RunError
-from envgym_trainer.evaluate import eval_metrics, eval_text, evaluate, sampling_params, split_sizes
+from envgym_trainer.evaluate import eval_metrics, eval_text, evaluate, play_together, sampling_params, split_sizes
 from envgym_trainer.interruption import Interruption
 from envgym_trainer.model import load_model, save_model
-from envgym_trainer.parity import Parity, compare
+from envgym_trainer.parity import Parity, compare, limits_of
 from envgym_trainer.progress import Progress
+from envgym_trainer.ranks import ALONE, Ranks
 from envgym_trainer.run_folder import RunFolder
 from envgym_trainer.sampler import train_requests
 from envgym_trainer.schedule import learning_rate
@@ -49,6 +50,7 @@ def start(
     model_folder: Path,
     folder: RunFolder,
     progress: Progress,
+    ranks: Ranks = ALONE,
 ) -> None:
     """Load the policy and train it.
 
@@ -59,21 +61,23 @@ def start(
         model_folder: the policy at version 0.
         folder: made.
         progress: told what happens.
+        ranks: who train it together.
     """
+    ranks.wait_at_most(config.rank_timeout_s)
     seed_everything(config.seed, deterministic=config.deterministic)
     section = config.algorithm
-    policy = DeepSpeedPolicy(
-        load_model(model_folder),
-        OptimizerSection(
-            betas=(section.adam_beta1, section.adam_beta2),
-            eps=section.adam_eps,
-            weight_decay=section.weight_decay,
-            max_grad_norm=section.max_grad_norm,
-            deepspeed=config.deepspeed,
-        ),
-        chunk_tokens=section.logits_chunk_tokens,
+    optimizer = OptimizerSection(
+        betas=(section.adam_beta1, section.adam_beta2),
+        eps=section.adam_eps,
+        weight_decay=section.weight_decay,
+        max_grad_norm=section.max_grad_norm,
+        dtype=config.model.dtype,
+        deepspeed=config.deepspeed,
     )
-    Training(config, generator, description, policy, model_folder, folder, progress).run()
+    chunk = section.logits_chunk_tokens
+    policy = DeepSpeedPolicy(load_model(model_folder), optimizer, chunk_tokens=chunk)
+    reference = Reference(load_model(model_folder), optimizer, chunk_tokens=chunk) if section.kl_coef > 0 else None
+    Training(config, generator, description, policy, reference, model_folder, folder, progress, ranks).run()
 
 
 class Training:
@@ -88,9 +92,11 @@ class Training:
         generator: Generator,
         description: GeneratorDescription,
         policy: DeepSpeedPolicy,
+        reference: Reference | None,
         model_folder: Path,
         folder: RunFolder,
         progress: Progress,
+        ranks: Ranks = ALONE,
     ) -> None:
         """Put the parts together; nothing is played yet.
 
@@ -99,18 +105,23 @@ class Training:
             generator: not yet sent any weights.
             description: its own.
             policy: at version 0.
+            reference: what the policy is kept close to, where it is.
             model_folder: where its tokenizer files are copied from.
             folder: made.
             progress: told what happens.
+            ranks: who train together; the first one writes the folder.
         """
+        self._ranks = ranks
         self._config = config
         self._generator = generator
         self._description = description
         self._policy = policy
+        self._reference = reference
         self._model_folder = model_folder
         self._folder = folder
         self._progress = progress
         self._version = 0
+        self._saved_version: int | None = None
         self._fingerprint = ""
         self._said: set[str] = set()
         self._interruption = Interruption()
@@ -135,23 +146,28 @@ class Training:
     def _loop(self) -> None:
         self._send_weights()
         if first := self._evaluate():
-            self._folder.append_metrics({"step": 0, **first})
+            self._append_metrics({"step": 0, **first})
             self._progress.say(f"before training: {eval_text(first)}  {first['time/eval_s']:.1f} s")
         steps = self._config.steps
         with self._progress.track("training", steps, every_step=True) as advance:
             for step in range(1, steps + 1):
                 row = self._step(step)
-                self._folder.append_metrics(row)
+                self._append_metrics(row)
                 advance(step_text(row, steps))
-                if self._interruption.requested:
+                if self._ranks.any(self._interruption.requested, "the end of a step"):
                     raise KeyboardInterrupt
+
+    def _append_metrics(self, row: Row) -> None:
+        if self._ranks.is_first:
+            self._folder.append_metrics(row)
 
     def _step(self, step: int) -> Row:
         times: dict[str, float] = {}
         with stopwatch(times, "time/step_s"):
             with stopwatch(times, "time/generate_s"):
                 output = self._play(step)
-            self._folder.save_rollouts(step, output)
+            if self._ranks.is_first:
+                self._folder.save_rollouts(step, output)
             with stopwatch(times, "time/train_s"):
                 trained, num_tokens = self._update(step, output)
             self._version = step
@@ -175,14 +191,16 @@ class Training:
             group_size=config.group_size,
         )
         with self._interruption.raised_here():
-            return self._generator.generate(
+            return play_together(
+                self._generator,
                 GeneratorInput(
                     requests=requests,
                     sampling=sampling_params(config.sampling),
                     policy_version=self._version,
                     step=step,
                     purpose="train",
-                )
+                ),
+                self._ranks,
             )
 
     def _env_weights(self) -> dict[str, float]:
@@ -201,10 +219,13 @@ class Training:
         norms: list[float] = []
         parity: Parity | None = None
         for rows_of_update in split_into_updates(rows, output, section.updates_per_step):
-            gradient = accumulate_gradient(self._policy, rows_of_update, section, output.sampling.temperature)
+            gradient = accumulate_gradient(
+                self._policy, rows_of_update, section, output.sampling.temperature, self._reference, self._ranks
+            )
             if not gradients:  # the weights are still those that sampled
                 parity = self._check_parity(step, output, rows_of_update, gradient)
-            norms.append(self._policy.step(rate))
+            with self._ranks.at("the update of the weights"):
+                norms.append(self._policy.step(rate))
             gradients.append(gradient)
         if not gradients:
             self._say_once("a step had no token to train on, and changed nothing")
@@ -228,25 +249,26 @@ class Training:
         if not known:
             self._say_once("parity is not checked: the rollouts have no log-probabilities")
             return None
-        section = self._config.parity
+        limits = limits_of(self._config.parity, self._config.model.dtype)
         parity = compare(
             output,
             [rows[number].row for number in known],
             [gradient.logprobs[number] for number in known],
-            section.max_abs_diff,
+            limits.of_one_token,
         )
-        if parity.first_divergent and (step == 1 or section.abort_later):
+        if not parity.within(limits) and (step == 1 or self._config.parity.abort_later):
             raise RunError(
-                f"step {step}: trainer and generator disagree by up to {parity.max_abs_diff:.2e} (allowed: "
-                f"parity.max_abs_diff={section.max_abs_diff}); first in {parity.first_divergent}"
+                f"step {step}: trainer and generator disagree by up to {parity.max_abs_diff:.2e}, and by "
+                f"{parity.mean_abs_diff:.2e} in the mean (allowed: {limits}); first in {parity.first_divergent}"
             )
         return parity
 
     def _send_weights(self) -> None:
         policy = self._policy
-        self._fingerprint = send_weights(
-            self._generator, self._version, policy.model.config, policy.named_parameters()
-        )
+        with self._ranks.at("sending the weights to the generator"):
+            self._fingerprint = send_weights(
+                self._generator, self._version, policy.model.config, policy.named_parameters()
+            )
 
     def _evaluate(self) -> dict[str, float]:
         """Play held-out tasks; nothing where none are wanted, or where Ctrl-C cuts it short."""
@@ -256,18 +278,27 @@ class Training:
         times: dict[str, float] = {}
         try:
             with self._interruption.raised_here(), stopwatch(times, "time/eval_s"):
-                output = evaluate(self._generator, self._description, section, self._version)
+                output = evaluate(self._generator, self._description, section, self._version, self._ranks)
         except KeyboardInterrupt:
             if self._version == 0:
                 raise
             return {}  # the step before it is whole, and the loop ends behind it
-        self._folder.save_eval(self._version, output)
+        if self._ranks.is_first:
+            self._folder.save_eval(self._version, output)
         return eval_metrics(output.metrics) | times
 
     def _save_checkpoint(self) -> None:
         def write(target: Path) -> None:
             save_model(self._policy.model, self._policy.named_parameters(), self._model_folder, target)
 
+        if self._saved_version == self._version:
+            return
+        self._saved_version = self._version
+        if not self._ranks.is_first:
+            with self._ranks.at("saving the weights"):
+                for _ in self._policy.named_parameters():  # each is gathered from all ranks
+                    pass
+            return
         path = self._folder.save_checkpoint(self._version, write)
         self._say_once(f"weights of version {self._version} are in {path}")
 
@@ -289,7 +320,9 @@ def is_due(step: int, every: int, steps: int) -> bool:
 def update_metrics(gradients: list[Gradient], norms: list[float], rate: float) -> dict[str, float]:
     """Means over a step's updates, each of which counts once."""
     count = len(gradients)
+    divergences = [gradient.kl for gradient in gradients if gradient.kl is not None]
     return {
+        **({"loss/kl": sum(divergences) / count} if divergences else {}),
         "loss/policy": sum(gradient.loss for gradient in gradients) / count,
         "loss/entropy": sum(gradient.entropy for gradient in gradients) / count,
         "loss/clipped_fraction": sum(gradient.clipped_fraction for gradient in gradients) / count,

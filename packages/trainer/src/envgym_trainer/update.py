@@ -2,8 +2,8 @@
 
 import math
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import torch
@@ -11,12 +11,13 @@ import torch
 from envgym_generator.types import GeneratorOutput
 from envgym_trainer import dotted_path
 from envgym_trainer.advantage import ESTIMATORS, Estimator, make_episodes, permute_rewards
-from envgym_trainer.batch import Row, Tokens, collate, make_rows, padding_fraction, split_by_length
+from envgym_trainer.batch import Row, Tokens, collate, make_rows, split_by_length
 from envgym_trainer.config import AlgorithmSection
-from envgym_trainer.deepspeed_policy import DeepSpeedPolicy
+from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, Reference
 from envgym_trainer.errors import RunError
-from envgym_trainer.loss import Clip, policy_loss, token_weights
+from envgym_trainer.loss import Clip, kl_loss, policy_loss, token_weights
 from envgym_trainer.parity import sampling_logprobs
+from envgym_trainer.ranks import ALONE, Ranks, share_of_groups
 from envgym_trainer.sampler import number_from
 
 
@@ -29,6 +30,8 @@ class TrainingRow:
     """[N]"""
     sampling_logprobs: tuple[float, ...] | None
     """[N] of the policy that sampled the tokens; None where they were scripted."""
+    group: Hashable = None
+    """Rows of one task have the same, and go to the same rank."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +39,7 @@ class MicroBatch:
     """Rows of one forward pass. All but ``tokens`` are float32, [N], one value per trained token."""
 
     indices: tuple[int, ...]
-    """Of the rows, in the batch they were taken from."""
+    """Of the rows, in the batch they were taken from; empty for padding, see ``padding_batch``."""
     tokens: Tokens
     advantages: torch.Tensor
     sampling_logprobs: torch.Tensor
@@ -65,6 +68,8 @@ class Gradient:
     """For each row [N], on the weights before the update."""
     loss: float
     """Weighted sum of the token losses."""
+    kl: float | None
+    """Estimated divergence from the reference, weighted as the loss is; None without a reference."""
     entropy: float
     """Mean over the trained tokens, in nats."""
     clipped_fraction: float
@@ -97,7 +102,14 @@ def training_rows(
     for row in make_rows(output):
         segment = output.rollouts[row.rollout].segments[row.segment]
         advantages = tuple(islice(estimates[row.rollout], row.num_trained))
-        rows.append(TrainingRow(row=row, advantages=advantages, sampling_logprobs=sampling_logprobs(segment, row)))
+        rows.append(
+            TrainingRow(
+                row=row,
+                advantages=advantages,
+                sampling_logprobs=sampling_logprobs(segment, row),
+                group=output.rollouts[row.rollout].request.group,
+            )
+        )
     return rows
 
 
@@ -118,21 +130,43 @@ def split_into_updates(
     return [part for part in parts if part]
 
 
-def micro_batches(rows: Sequence[TrainingRow], section: AlgorithmSection) -> Iterator[MicroBatch]:
-    """Cut a batch into micro-batches of rows of like length, with weights for the whole batch."""
+def micro_batches(
+    rows: Sequence[TrainingRow], section: AlgorithmSection, own: Sequence[int] | None = None
+) -> Iterator[MicroBatch]:
+    """Cut a batch into micro-batches of rows of like length, with weights for the whole batch.
+
+    Args:
+        rows: the whole batch.
+        section: reduction and sizes.
+        own: the rows that this rank takes; by default all.
+    """
     weights = token_weights([row.row for row in rows], section.reduction, section.fixed_length)
-    for indices in split_by_length([len(row.row.ids) for row in rows], section.micro_batch_tokens):
-        members = [rows[index] for index in indices]
-        yield MicroBatch(
-            indices=tuple(indices),
-            tokens=collate([member.row for member in members]),
-            advantages=_flat([member.advantages for member in members]),
-            sampling_logprobs=_flat(
-                [member.sampling_logprobs or (math.nan,) * member.row.num_trained for member in members]
-            ),
-            weights=_flat([(weights[index],) * rows[index].row.num_trained for index in indices]),
-            lengths=[member.row.num_trained for member in members],
-        )
+    taken = range(len(rows)) if own is None else own
+    for part in split_by_length([len(rows[index].row.ids) for index in taken], section.micro_batch_tokens):
+        yield _micro_batch(rows, [taken[number] for number in part], weights)
+
+
+def _micro_batch(rows: Sequence[TrainingRow], indices: Sequence[int], weights: Sequence[float]) -> MicroBatch:
+    members = [rows[index] for index in indices]
+    return MicroBatch(
+        indices=tuple(indices),
+        tokens=collate([member.row for member in members]),
+        advantages=_flat([member.advantages for member in members]),
+        sampling_logprobs=_flat(
+            [member.sampling_logprobs or (math.nan,) * member.row.num_trained for member in members]
+        ),
+        weights=_flat([(weights[index],) * rows[index].row.num_trained for index in indices]),
+        lengths=[member.row.num_trained for member in members],
+    )
+
+
+def padding_batch(rows: Sequence[TrainingRow]) -> MicroBatch:
+    """A micro-batch of the shortest row, which counts for nothing.
+
+    A rank with fewer micro-batches than the others runs it, because gathering the parameters of a layer takes all.
+    """
+    shortest = min(range(len(rows)), key=lambda index: len(rows[index].row.ids))
+    return replace(_micro_batch(rows, [shortest], [0.0] * len(rows)), indices=())
 
 
 def _flat(values: Sequence[Sequence[float]]) -> torch.Tensor:
@@ -140,46 +174,116 @@ def _flat(values: Sequence[Sequence[float]]) -> torch.Tensor:
 
 
 def accumulate_gradient(
-    policy: DeepSpeedPolicy, rows: Sequence[TrainingRow], section: AlgorithmSection, temperature: float
+    policy: DeepSpeedPolicy,
+    rows: Sequence[TrainingRow],
+    section: AlgorithmSection,
+    temperature: float,
+    reference: Reference | None = None,
+    ranks: Ranks = ALONE,
 ) -> Gradient:
     """Run forward and backward over all micro-batches of an update, without applying it.
 
     Args:
         policy: gets the gradient of the loss of the whole batch.
-        rows: at least one.
+        rows: at least one; those of all ranks.
         section: loss, reduction and sizes.
         temperature: that the tokens were sampled at.
+        reference: frozen, wanted where ``kl_coef`` is above 0.
+        ranks: who share the rows, by whole groups; each passes the same.
 
     Raises:
         RunError: if the loss is not finite.
     """
     clip = Clip(low=section.clip_low, high=section.clip_high, dual=section.dual_clip)
-    batches = list(micro_batches(rows, section))
-    logprobs: list[list[float]] = [[] for _ in rows]
-    loss = entropy = clipped = 0.0
-    for number, batch in enumerate(batch.to(policy.device) for batch in batches):
-        found, entropies = policy.statistics(
-            batch.tokens, temperature, entropy_gradient=section.entropy_coef != 0.0
-        )
-        # Scripted tokens have no sampling log-probability: their ratio is 1, and they are reinforced as they are.
-        sampled = torch.where(batch.sampling_logprobs.isnan(), found.detach(), batch.sampling_logprobs)
-        token_loss = policy_loss(found, sampled, batch.advantages, clip)
-        policy_term = (batch.weights * token_loss.losses).sum()
-        entropy_term = (batch.weights * entropies).sum()
-        policy.backward(policy_term - section.entropy_coef * entropy_term, last=number == len(batches) - 1)
-        loss += policy_term.item()
-        entropy += entropies.sum().item()
-        clipped += token_loss.clipped.sum().item()
-        for index, part in zip(batch.indices, found.detach().split(batch.lengths), strict=True):
-            logprobs[index] = part.tolist()
-    if not math.isfinite(loss):
+    own = share_of_groups([row.group for row in rows], ranks.rank, ranks.size)
+    batches = list(micro_batches(rows, section, own))
+    num_passes = ranks.most(len(batches), "agreeing on the number of forward passes")
+    batches += [padding_batch(rows)] * (num_passes - len(batches))
+    found = Sums()
+    for number, batch in enumerate(batches, start=1):
+        with ranks.at(f"forward and backward pass {number} of {len(batches)}"):
+            _pass(
+                policy,
+                batch.to(policy.device),
+                section,
+                temperature,
+                clip,
+                reference,
+                ranks,
+                found,
+                number == len(batches),
+            )
+    return _whole(ranks.gather(found, "adding up the losses"), rows, has_reference=reference is not None)
+
+
+@dataclass(slots=True)
+class Sums:
+    """What the passes of one rank add up to."""
+
+    logprobs: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+    """By row."""
+    loss: float = 0.0
+    kl: float = 0.0
+    entropy: float = 0.0
+    clipped: float = 0.0
+    num_ids: int = 0
+    num_computed: int = 0
+
+
+def _pass(
+    policy: DeepSpeedPolicy,
+    batch: MicroBatch,
+    section: AlgorithmSection,
+    temperature: float,
+    clip: Clip,
+    reference: Reference | None,
+    ranks: Ranks,
+    sums: Sums,
+    last: bool,
+) -> None:
+    """Forward and backward of one micro-batch; adds what it found to ``sums``."""
+    found, entropies = policy.statistics(batch.tokens, temperature, entropy_gradient=section.entropy_coef != 0.0)
+    # Scripted tokens have no sampling log-probability: their ratio is 1, and they are reinforced as they are.
+    sampled = torch.where(batch.sampling_logprobs.isnan(), found.detach(), batch.sampling_logprobs)
+    token_loss = policy_loss(found, sampled, batch.advantages, clip)
+    policy_term = (batch.weights * token_loss.losses).sum()
+    total = policy_term - section.entropy_coef * (batch.weights * entropies).sum()
+    if reference is not None:
+        anchor = reference.logprobs(batch.tokens, temperature)
+        kl_term = (batch.weights * kl_loss(found, anchor, section.kl_estimator)).sum()
+        total = total + section.kl_coef * kl_term
+        sums.kl += kl_term.item()
+    # DeepSpeed averages gradients over ranks, and ours have the denominators of the whole batch.
+    policy.backward(total * ranks.size, last=last)
+    sums.num_computed += batch.tokens.num_computed
+    if not batch.indices:
+        return
+    sums.num_ids += batch.tokens.num_ids
+    sums.loss += policy_term.item()
+    sums.entropy += entropies.sum().item()
+    sums.clipped += token_loss.clipped.sum().item()
+    for index, part in zip(batch.indices, found.detach().split(batch.lengths), strict=True):
+        sums.logprobs[index] = part.tolist()
+
+
+def _whole(parts: Sequence[Sums], rows: Sequence[TrainingRow], *, has_reference: bool) -> Gradient:
+    """Add up what the ranks found.
+
+    Raises:
+        RunError: if the loss is not finite.
+    """
+    loss, kl = (sum(values) for values in zip(*((part.loss, part.kl) for part in parts), strict=True))
+    if not math.isfinite(loss + kl):
         raise RunError(f"the loss is {loss} and nothing was updated; lower algorithm.lr, or look at the rollouts")
+    logprobs = {index: values for part in parts for index, values in part.logprobs.items()}
     count = sum(row.row.num_trained for row in rows)
+    num_computed = sum(part.num_computed for part in parts)
     return Gradient(
-        logprobs=logprobs,
+        logprobs=[logprobs[index] for index in range(len(rows))],
         loss=loss,
-        entropy=entropy / count,
-        clipped_fraction=clipped / count,
-        padding_fraction=padding_fraction(batch.tokens for batch in batches),
-        num_tokens=sum(batch.tokens.num_computed for batch in batches),
+        kl=kl if has_reference else None,
+        entropy=sum(part.entropy for part in parts) / count,
+        clipped_fraction=sum(part.clipped for part in parts) / count,
+        padding_fraction=1.0 - sum(part.num_ids for part in parts) / num_computed,
+        num_tokens=num_computed,
     )

@@ -1,4 +1,4 @@
-"""Making a model at first use: a recipe's untrained model and data, then imitation in phases.
+"""Making a model at first use: a recipe's untrained model and data, then imitation in phases; or a conversion.
 
 A recipe is a function ``prepare(folder: Path, env: str, seed: int) -> None`` named by ``model.recipe``. It writes
 into the folder
@@ -11,8 +11,6 @@ and raises ``SetupError`` for an env that it cannot teach.
 """
 
 import json
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +21,13 @@ from envgym_trainer import dotted_path
 from envgym_trainer.batch import make_rows
 from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection
 from envgym_trainer.model import load_model, save_model
-from envgym_trainer.model_cache import WarmStart
+from envgym_trainer.model_cache import Conversion, WarmStart, build_aside
 from envgym_trainer.progress import Progress
 from envgym_trainer.sft import SftSection, sft
 
 
 def make_model(warm_start: WarmStart, progress: Progress) -> Path:
     """Return the folder of a model, making it first where the cache does not have it.
-
-    It is built aside and renamed, so a folder that is there is whole.
 
     Raises:
         SetupError: for an env that the recipe cannot teach.
@@ -40,24 +36,36 @@ def make_model(warm_start: WarmStart, progress: Progress) -> Path:
     target = warm_start.folder
     if target.is_dir():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
+
+    def build(work: Path) -> Path:
         progress.say(f"making model {warm_start.name} for {warm_start.env}, once; it is kept in {target.parent}")
         dotted_path.load(warm_start.recipe, "model.recipe")(work, warm_start.env, warm_start.seed)
         imitate_phases(work, work / "trained", progress)
-        _publish(work / "trained", target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        return work / "trained"
+
+    build_aside(target, build)
     return target
 
 
-def _publish(finished: Path, target: Path) -> None:
-    try:
-        finished.rename(target)
-    except OSError:
-        if not target.is_dir():  # it is there where another process was faster, and then it is as good
-            raise
+def convert_model(conversion: Conversion, progress: Progress) -> Path:
+    """Return the folder of a model that a converter writes, which is called where the cache does not have it.
+
+    Raises:
+        SetupError: if the converter lacks something.
+    """
+    target = conversion.folder
+    if target.is_dir():
+        return target
+
+    def build(work: Path) -> Path:
+        progress.say(f"converting model {conversion.name}, once; it is kept in {target.parent}")
+        folder = work / "model"
+        folder.mkdir()
+        dotted_path.load(conversion.convert, "model.convert")(folder)
+        return folder
+
+    build_aside(target, build)
+    return target
 
 
 def imitate_phases(work: Path, target: Path, progress: Progress) -> None:
