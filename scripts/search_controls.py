@@ -81,7 +81,7 @@ Made by `scripts/search_controls.py`. Success on {tasks} held-out tasks, sampled
 
 *Answering without searching* gives, for each kind of question, the answer that is most often right among the
 training tasks. *Permuted* deals the rewards of a step out to its rollouts at random: all else is the same, and
-nothing should be learned from it.
+nothing should be learned from it. Success falls there, since updates in random directions wear the policy down.
 
 The warm start is the same for every seed. Two times in three its expert answers a question that needs two
 searches after the first one, wrongly; what reinforcement learning adds is mostly the second search. By kind of
