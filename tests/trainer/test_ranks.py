@@ -23,9 +23,7 @@ def unequal_output(make_segment, make_rollout, make_output):
     """A task with 3 rollouts and one with 13, of different lengths, some of them failed."""
 
     def rollout(task, sample):
-        length = (
-            2 + 3 * (sample % 3) + (sample + task) % 2
-        )  # what is rewarded is longer, so the loss is far from 0
+        length = 2 + 3 * (sample % 3) + (sample + task) % 2  # the rewarded ones are longer: a loss far from 0
         segment = make_segment(
             [True] * length,
             [0.0] * (length - 1) + [float(sample % 3)],
