@@ -4,6 +4,8 @@
 import json
 import re
 import shutil
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,13 +53,13 @@ def fetch_model(name: str) -> Path:
     Raises:
         SetupError: if it cannot be fetched, or is no causal language model with a chat template.
     """
-    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
 
+    download: Callable[..., str] = import_module("huggingface_hub").snapshot_download  # its own type is incomplete
     disable_progress_bars()
     try:
-        folder = Path(snapshot_download(name, allow_patterns=HUB_FILES))
+        folder = Path(download(name, allow_patterns=HUB_FILES))
     except (OSError, ValueError, HfHubHTTPError, LocalEntryNotFoundError) as error:
         reason = " ".join(str(error).split())
         raise SetupError(f"model={name} is no folder here and cannot be fetched from the hub: {reason}") from error

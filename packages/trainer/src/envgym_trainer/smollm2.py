@@ -30,8 +30,7 @@ def convert(folder: Path) -> None:
         tokenizer = AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name)
     # The loaded model remembers its quantisation, and would be saved as if it still had it.
     config = packed.config
-    if "quantization_config" in vars(config):
-        del config.quantization_config
+    vars(config).pop("quantization_config", None)
     model = AutoModelForCausalLM.from_config(config)
     model.load_state_dict(packed.state_dict())
     model.generation_config = packed.generation_config
