@@ -99,8 +99,15 @@ def env(tmp_path, shop_tasks, monkeypatch) -> Txt2SqlEnv:
     (tmp_path / "cwd").mkdir()
     monkeypatch.chdir(tmp_path / "cwd")
     env = Txt2SqlEnv(**arguments, max_turns=3, explore_seconds=SECONDS)
-    env.reset(seed=0)
+    start_worker(env)
     return env
+
+
+def start_worker(env: Txt2SqlEnv) -> None:
+    """Play once, so that a worker is there and the gold is known, and begin again."""
+    env.reset(seed=0)
+    env.step("<solution>SELECT 3</solution>")
+    env.reset(seed=0)
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -143,20 +150,19 @@ def test_writing_and_prying_gets_an_error(env, sql):
 @pytest.mark.parametrize("sql", WRITES[:3] + RUNAWAYS[::2], ids=lambda sql: ascii(sql[:40]))
 def test_a_hostile_solution_is_wrong_and_over_in_time(tmp_path, shop_tasks, sql):
     env = Txt2SqlEnv(**shop_tasks("SELECT count(*) FROM shop"), grade_seconds=SECONDS)
-    env.reset(seed=0)
+    start_worker(env)
     started = time.monotonic()
     _, reward, terminated, _, info = env.step(f"<solution>{sql}</solution>")
     assert time.monotonic() - started < SECONDS + 1
     assert (reward, terminated, info["success"]) == (0.0, True, False)
 
 
-@pytest.mark.parametrize("seconds", [2.0])
-def test_the_default_deadline_ends_within_three_seconds_also_inside_c_code(shop_tasks, seconds):
-    env = Txt2SqlEnv(**shop_tasks("SELECT count(*) FROM shop"), explore_seconds=seconds)
-    env.reset(seed=0)
+def test_the_default_deadline_ends_within_three_seconds_also_inside_c_code(shop_tasks):
+    env = Txt2SqlEnv(**shop_tasks("SELECT count(*) FROM shop"))
+    start_worker(env)
     started = time.monotonic()
     (message,), *_ = env.step("<sql>SELECT printf('%.*c', 900000000, 'x')</sql>")
-    assert time.monotonic() - started < seconds + 1
+    assert time.monotonic() - started < 3
     assert "took too long" in message.text
 
 

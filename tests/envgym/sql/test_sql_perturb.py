@@ -10,6 +10,7 @@ from envgym.errors import SetupError
 from envgym.sql.database import open_read_only
 from envgym.sql.mutation import is_measure, put_new_words, relabel, shift_numbers
 from envgym.sql.perturb import STRENGTHS, Strength, mutate, mutated_copy
+from envgym.sql.source import file_source
 
 SCHOOL = """
 CREATE TABLE teacher (teacher_id INTEGER PRIMARY KEY, name TEXT UNIQUE, town TEXT, married INTEGER);
@@ -133,6 +134,16 @@ def test_changes_in_a_write_ahead_log_are_not_overlooked(school):
     with pytest.raises(SetupError, match="wal_checkpoint"):
         mutated_copy(school, 0)
     writer.close()
+
+
+def test_a_database_too_large_to_copy_is_reported_when_tasks_are_loaded(tmp_path):
+    (tmp_path / "tasks.json").write_text('[{"question": "q", "query": "SELECT 1", "db_id": "large"}]')
+    with (tmp_path / "large.sqlite").open("wb") as file:
+        file.truncate(257 * 2**20)
+    tasks = str(tmp_path / "tasks.json")
+    with pytest.raises(SetupError, match=r"larger than 256 MiB.*turn it off"):
+        file_source(tasks, tasks, str(tmp_path), "auto", perturb=True)
+    file_source(tasks, tasks, str(tmp_path), "auto", perturb=False)
 
 
 def test_relabelling_keeps_which_cells_are_equal():

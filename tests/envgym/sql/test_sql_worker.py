@@ -60,6 +60,19 @@ def test_text_that_is_not_utf8_is_readable(make_database):
     assert ask(path, "SELECT a FROM t").rows == (("A\ufffdB",),)
 
 
+def test_full_text_tables_are_readable_and_stay_unwritten(make_database):
+    path = make_database(
+        "texts",
+        "CREATE VIRTUAL TABLE five USING fts5(a); INSERT INTO five VALUES ('hello world'), ('goodbye');"
+        "CREATE VIRTUAL TABLE four USING fts4(a); INSERT INTO four VALUES ('hello moon');"
+        "CREATE VIRTUAL TABLE boxes USING rtree(id, low, high); INSERT INTO boxes VALUES (1, 2, 3);",
+    )
+    assert ask(path, "SELECT a FROM five WHERE five MATCH 'hello'").rows == (("hello world",),)
+    assert ask(path, "SELECT a FROM four WHERE four MATCH 'moon'").rows == (("hello moon",),)
+    assert ask(path, "SELECT low FROM boxes").rows == ((2.0,),)
+    assert ask(path, "INSERT INTO five(five) VALUES ('rebuild')").kind == "denied"
+
+
 def test_the_clock_stands_still_and_random_is_seeded(shop):
     sql = "SELECT date('now'), current_timestamp, time('now', '+1 hour'), strftime('%Y', 'now'), random()"
     first = ask(shop, sql, now="2020-02-29 10:00:00", seed=5)

@@ -160,7 +160,7 @@ class Txt2SqlEnv(TextEnv):
         self._score = load_reward_list(
             rewards, {"tag": solution_tag, "answer_tag": solution_tag}, {OWN_REWARD: self._execution_match}
         )
-        self.source = _find_source(tasks, eval_tasks, databases, layout, world_seed)
+        self.source = _find_source(tasks, eval_tasks, databases, layout, world_seed, perturb)
 
     def tasks(self, split: Split) -> Sequence[Task]:
         """The tasks of the embedded databases, or of the task files."""
@@ -287,10 +287,10 @@ def _at_least_one(name: str, value: int) -> int:
 
 
 def _find_source(
-    tasks: str | None, eval_tasks: str | None, databases: str | None, layout: str, world_seed: int
+    tasks: str | None, eval_tasks: str | None, databases: str | None, layout: str, world_seed: int, perturb: bool
 ) -> TaskSource:
     if tasks is not None:
-        return file_source(tasks, eval_tasks, databases, layout)
+        return file_source(tasks, eval_tasks, databases, layout, perturb)
     if eval_tasks is not None or databases is not None:
         raise SetupError("eval_tasks and databases go with tasks; name a task file, or none of the three")
     return embedded_source(world_seed)

@@ -9,6 +9,7 @@ _READING = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE
 READABLE_PRAGMAS = frozenset(
     {"table_info", "table_xinfo", "table_list", "foreign_key_list", "index_list", "index_info", "index_xinfo"}
 )
+_INNER_PRAGMAS = frozenset({"data_version", "page_size"})  # what full-text tables ask for behind the scenes
 _FORBIDDEN_FUNCTIONS = frozenset(
     {"load_extension", "fts3_tokenizer", "randomblob", "readfile", "writefile", "edit", "zipfile", "fsdir"}
 )
@@ -58,7 +59,7 @@ def _refuse(action: int, first: str, second: str) -> str | None:
     if action == sqlite3.SQLITE_FUNCTION:
         return f"the function {second}" if second.lower() in _FORBIDDEN_FUNCTIONS else None
     if action == sqlite3.SQLITE_PRAGMA:
-        return None if first.lower() in READABLE_PRAGMAS else f"PRAGMA {first}"
+        return None if first.lower() in READABLE_PRAGMAS | _INNER_PRAGMAS else f"PRAGMA {first}"
     if first.lower() in _SCHEMA_TABLES or action not in _VERBS:  # also how SQLite opens tables of its own
         return "changing the schema or looking into SQLite's own tables"
     return _VERBS[action]

@@ -86,12 +86,12 @@ def _infer(
 ) -> list[Link]:
     """At most one link: the best named unique column of another table that includes all values of this one."""
     values = {cell for cell in tables[name].columns[column] if cell is not None}
-    if not values:
-        return []
     included = [(table, target) for table, target, known in targets if table != name and values <= known]
+    if not values or not included:
+        return []
     named = [(table, target) for table, target in included if _names_fit(column, table, target)]
-    texts = sum(isinstance(cell, str) for cell in values)
-    fitting = named or (included if texts == len(values) >= _TEXTS_FOR_A_LINK else [])
+    is_text = len(values) >= _TEXTS_FOR_A_LINK and all(isinstance(cell, str) for cell in values)
+    fitting = named or (included if is_text else [])
     return [
         Link(table=name, columns=(column,), target=table, target_columns=(target,))
         for table, target in fitting[:1]

@@ -5,7 +5,7 @@ as a constant does not. A copy keeps what a right query may rely on: keys stay u
 exist, columns without duplicates get none, the texts of a row stay together, and no column gets values of another
 kind. What changes:
 
-1. Some rows are deleted, with the rows that refer to them.
+1. Some rows are deleted, with the rows that refer to them; of large tables most rows.
 2. Texts move to other rows, all texts of a row together; so do numbers.
 3. Values that repeat in a column change places with each other: all of the one become the other.
 4. Numbers of columns that measure something, not codes and truth values, shift a little.
@@ -35,6 +35,7 @@ from envgym.sql.table import Cell
 
 VERSION = 1  # raise it whenever the same seed gives another copy: copies are cached on disk
 LARGEST_BYTES = 256 * 2**20  # a copy is made in memory
+LARGEST_TABLE = 20_000  # rows that a copy keeps of a table, at most
 _FILE = "copy.sqlite"
 
 
@@ -85,13 +86,20 @@ def mutated_copy(database: Path, number: int, seed: int = 0) -> Path:
     )
 
 
-@lru_cache(maxsize=1024)
-def _content_hash(database: Path, _modified: int) -> str:
+def check_size(database: Path) -> None:
+    """Refuse a database that is too large to be copied.
+
+    Raises:
+        SetupError: names the file and the limit.
+    """
     if database.stat().st_size > LARGEST_BYTES:
         limit = LARGEST_BYTES // 2**20
-        raise SetupError(
-            f"{database} is larger than {limit} MiB, the most that perturb=true can copy; turn it off"
-        )
+        raise SetupError(f"{database} is larger than {limit} MiB, the most that perturb=true copies; turn it off")
+
+
+@lru_cache(maxsize=1024)
+def _content_hash(database: Path, _modified: int) -> str:
+    check_size(database)
     return hashlib.sha256(database.read_bytes()).hexdigest()[:24]
 
 
@@ -169,7 +177,8 @@ def _choose_rows(
     doomed: dict[str, set[int]] = {}
     for name, rows in tables.items():
         free = [row for row in range(len(rows.addresses)) if row not in kept[name]]
-        count = min(len(free), max(1, round(share * len(rows.addresses))))
+        total = len(rows.addresses)
+        count = min(len(free), max(1, round(share * total), total - LARGEST_TABLE))
         doomed[name] = {int(row) for row in rng.choice(free, size=count, replace=False)} if free else set()
     _spread(doomed, pointers, upwards=False)
     return doomed

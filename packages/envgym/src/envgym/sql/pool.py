@@ -1,6 +1,6 @@
 """A warm pool of query workers, shared by everything in a process and usable from any thread.
 
-A worker that outlives a deadline is killed and replaced; the next query finds another one ready.
+A worker that outlives a deadline is killed; the next query finds another one, or starts one in some 20 ms.
 """
 
 import atexit
@@ -18,9 +18,11 @@ from envgym.sql.table import Failure, Query, Table
 from envgym.sql.wire import Broken, decode_answer, encode_query
 
 LONGEST_SQL = 1_000_000
+PIPE_BYTES = 2**16  # what a pipe holds; asking for more would only make the buffer dear
 EXPLORED_QUERIES = 2048  # results kept, of some kilobytes each
-_KILL_AFTER_S = 0.8  # behind the deadline; the worker's own alarm comes first
-_WAIT_FOR_WORKER_S = 20.0
+_KILL_AFTER_S = 0.6  # behind the deadline; the worker's own alarm comes first
+_WAIT_FOR_WORKER_S = 60.0
+_WAIT_FOR_START_S = 30.0  # 20 ms on a machine that is not busy with something else
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # A bare ``envgym`` in ``sys.modules`` lets the worker import its few modules without the package's __init__, which
 # would load Gymnasium and numpy: 20 ms to start instead of half a second.
@@ -59,6 +61,21 @@ class Worker:
         self._writable, self._readable = select.poll(), select.poll()
         self._writable.register(self._input, select.POLLOUT)
         self._readable.register(self._output, select.POLLIN)
+        self._ready = False
+
+    def await_start(self) -> None:
+        """Wait until the process has started, so that its start does not count towards a query's deadline.
+
+        Raises:
+            InfrastructureError: if it does not start.
+        """
+        if self._ready:
+            return
+        try:
+            self._receive(time.monotonic() + _WAIT_FOR_START_S)
+        except (TimeoutError, WorkerDied) as error:
+            raise InfrastructureError(f"a SQL worker does not start: {error}") from error
+        self._ready = True
 
     def ask(self, line: bytes, seconds: float) -> bytes:
         """Send a line and return the line that answers it.
@@ -76,14 +93,16 @@ class Worker:
 
     def _send(self, line: memoryview, deadline: float) -> None:
         while line:
-            _await(self._writable, deadline)
-            line = line[os.write(self._input, line) :]
+            try:
+                line = line[os.write(self._input, line) :]
+            except BlockingIOError:  # the pipe is full; nearly every line fits at once
+                _await(self._writable, deadline)
 
     def _receive(self, deadline: float) -> bytes:
         chunks: list[bytes] = []
         while not chunks or not chunks[-1].endswith(b"\n"):
             _await(self._readable, deadline)
-            chunks.append(os.read(self._output, 2**20))
+            chunks.append(os.read(self._output, PIPE_BYTES))
             if not chunks[-1]:
                 raise WorkerDied(self.process.wait())
         return b"".join(chunks)
@@ -133,6 +152,7 @@ class WorkerPool:
         worker = self._take()
         usable = False
         try:
+            worker.await_start()
             answer = decode_answer(worker.ask(line, query.seconds + _KILL_AFTER_S))
             usable = not (isinstance(answer, Failure) and answer.kind == "memory")
             if isinstance(answer, Broken):
@@ -174,13 +194,12 @@ class WorkerPool:
         worker.kill()
 
     def _give_back(self, worker: Worker, usable: bool) -> None:
-        """Make the worker, or a fresh one in its place, ready for the next query."""
+        """Make room for the next query: with this worker, or by ending it."""
         with self._changed:
             if usable and worker in self._workers:
                 self._idle.append(worker)
             else:
                 self._discard(worker)
-                self._idle.append(self._start())
             self._changed.notify()
 
     def close(self) -> None:

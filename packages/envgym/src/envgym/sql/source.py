@@ -10,6 +10,7 @@ from envgym.env import Split
 from envgym.errors import SetupError
 from envgym.messages import Task
 from envgym.sql.layouts import database_folder, find_database, load_tasks
+from envgym.sql.perturb import check_size
 from envgym.worlds.databases import make_world
 
 EVAL_SHARE = 5  # one database of five is for evaluation where no task file is
@@ -45,11 +46,14 @@ def embedded_source(seed: int) -> TaskSource:
 
 
 @lru_cache(maxsize=16)
-def file_source(tasks: str, eval_tasks: str | None, databases: str | None, layout: str) -> TaskSource:
+def file_source(
+    tasks: str, eval_tasks: str | None, databases: str | None, layout: str, perturb: bool = False
+) -> TaskSource:
     """Tasks from files or datasets, with their databases.
 
     Raises:
-        SetupError: if a file, a field or a database is missing or wrong, or if a split would be empty.
+        SetupError: if a file, a field or a database is missing or wrong, if a split would be empty, or if a
+            database is too large to ``perturb``.
     """
     sources = [tasks] if eval_tasks is None else [tasks, eval_tasks]
     loaded = [load_tasks(source, layout) for source in sources]
@@ -58,7 +62,9 @@ def file_source(tasks: str, eval_tasks: str | None, databases: str | None, layou
     splits: Mapping[Split, tuple[Task, ...]] = {"train": loaded[0], "eval": loaded[-1]}
     source = TaskSource(splits if eval_tasks else _divide(tasks, loaded[0]), folders)
     for task in {(task.data["collection"], task.data["db_id"]): task for part in loaded for task in part}.values():
-        source.database(task)  # a database that is missing is reported now
+        database = source.database(task)  # what is missing or too large is reported now
+        if perturb:
+            check_size(database)
     return source
 
 

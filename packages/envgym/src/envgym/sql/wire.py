@@ -9,6 +9,9 @@ from typing import Any
 
 from envgym.sql.table import Caps, Cell, Failure, Query, Table
 
+READY = b"ready\n"
+"""What a worker says first."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Broken:

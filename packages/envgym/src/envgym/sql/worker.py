@@ -17,22 +17,24 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from urllib.parse import quote
 
 from envgym.sql.authorizer import READABLE_PRAGMAS, ReadOnlyAuthorizer
 from envgym.sql.clock import FrozenClock
 from envgym.sql.table import Caps, Cell, Failure, Query, Row, Table
-from envgym.sql.wire import Broken, decode_query, encode_answer
+from envgym.sql.wire import READY, Broken, decode_query, encode_answer
 
 ADDRESS_SPACE_BYTES = 448 * 2**20  # the worker stays under 512 MiB, its code included
 HEAP_BYTES = 256 * 2**20  # SQLite's own share: beyond it a query gets "out of memory"
 VALUE_BYTES = 16 * 2**20  # the longest text or blob that SQLite builds
-ALARM_GRACE_S = 0.4  # from the polite interrupt to the kill
+ALARM_GRACE_S = 0.3  # from the polite interrupt to the kill
 NUMBER_CHARACTERS = 8  # what a number or NULL counts towards the total
 MESSAGE_CHARACTERS = 300
 OPEN_CONNECTIONS = 16
 STEPS_BETWEEN_LOOKS = 5_000  # steps of SQLite's machine between looks at the clock: well under a millisecond
 _LONG = (str, bytes)
+_VIRTUAL_TABLES = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'"
 
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: VALUE_BYTES,
@@ -72,14 +74,18 @@ class _Session:
         connection.execute(f"PRAGMA hard_heap_limit = {HEAP_BYTES}")
         for limit, value in _LIMITS.items():
             connection.setlimit(limit, value)
-        self._open_readable_virtual_tables()
+        self._open_virtual_tables()
         self.clock.install(connection)
         connection.set_authorizer(self.authorizer)
 
-    def _open_readable_virtual_tables(self) -> None:
-        """Open them once before the authorizer is set: SQLite declares them by what looks like a write."""
+    def _open_virtual_tables(self) -> None:
+        """Open what may be read before the authorizer is set: SQLite declares them by what looks like a write."""
         for name in ["json_each", "json_tree", *(f"pragma_{pragma}" for pragma in sorted(READABLE_PRAGMAS))]:
             self.connection.execute(f"SELECT 1 FROM {name} LIMIT 0")
+        for (name,) in self.connection.execute(_VIRTUAL_TABLES).fetchall():
+            quoted = name.replace('"', '""')
+            with suppress(sqlite3.Error):  # of a module that this SQLite lacks; queries on it say so
+                self.connection.execute(f'SELECT 1 FROM "{quoted}" LIMIT 1').fetchall()
 
     def start(self, query: Query) -> None:
         """Forget the query before, and interrupt this one at its deadline."""
@@ -92,6 +98,8 @@ class _Session:
 def main() -> None:
     """Serve queries until standard input closes."""
     _bound_this_process()
+    sys.stdout.buffer.write(READY)
+    sys.stdout.buffer.flush()
     sessions: OrderedDict[str, _Session] = OrderedDict()
     for line in sys.stdin.buffer:
         sys.stdout.buffer.write(_serve(sessions, decode_query(line)))
