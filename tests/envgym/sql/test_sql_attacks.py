@@ -132,6 +132,7 @@ def test_a_hostile_query_ends_in_time_leaves_nothing_and_the_next_is_served(env,
     assert time.monotonic() - started < SECONDS + 1
     assert (reward, terminated) == (0.0, False)
     assert len(message.text) < 20_000
+    assert message.text.startswith("<observation>\nError: ") or sql in RUNAWAYS
     for secret in (str(tmp_path), "/etc/passwd:", "root:", "SELECT count(*) FROM shop"):
         assert secret not in message.text and secret not in repr(info)
     assert contents(tmp_path) == before
@@ -141,13 +142,7 @@ def test_a_hostile_query_ends_in_time_leaves_nothing_and_the_next_is_served(env,
     assert env.step("<solution>SELECT 3</solution>")[1] == 1.0
 
 
-@pytest.mark.parametrize("sql", [*WRITES, *PRYING], ids=lambda sql: ascii(sql[:40]))
-def test_writing_and_prying_gets_an_error(env, sql):
-    (message,), *_ = env.step(f"<sql>{sql}</sql>")
-    assert message.text.startswith("<observation>\nError: ")
-
-
-@pytest.mark.parametrize("sql", WRITES[:3] + RUNAWAYS[::2], ids=lambda sql: ascii(sql[:40]))
+@pytest.mark.parametrize("sql", WRITES[:3] + RUNAWAYS[::3], ids=lambda sql: ascii(sql[:40]))
 def test_a_hostile_solution_is_wrong_and_over_in_time(tmp_path, shop_tasks, sql):
     env = Txt2SqlEnv(**shop_tasks("SELECT count(*) FROM shop"), grade_seconds=SECONDS)
     start_worker(env)
@@ -205,18 +200,16 @@ def env_tags(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", INJECTIONS, ids=ascii)
-@pytest.mark.parametrize(
-    "sql", ["SELECT * FROM odd", "SELECT CAST(a AS BLOB) FROM odd2", "SELECT * FROM sqlite_master"]
-)
-def test_text_in_cells_and_names_cannot_open_or_close_a_tag(shop_tasks, text, sql):
+def test_text_in_cells_and_names_cannot_open_or_close_a_tag(shop_tasks, text):
     script = f"CREATE TABLE odd ({named(text)} TEXT DEFAULT {quoted(text.replace(chr(0), ''))}, more);"
     script += f"INSERT INTO odd VALUES ({quoted(text)}, {quoted(text)}); CREATE TABLE odd2 (a);"
     script += f"INSERT INTO odd2 VALUES ({quoted(text)});"
     env = Txt2SqlEnv(**shop_tasks("SELECT count(*) FROM shop", script=script))
     env.reset(seed=0)
-    (message,), *_ = env.step(f"<sql>{sql}</sql>")
-    assert env_tags(message.text) == ["<observation", "</observation"]
-    assert "(4 turns left)" in message.text
+    for sql in ("SELECT * FROM odd", "SELECT CAST(a AS BLOB) FROM odd2", "SELECT * FROM sqlite_master"):
+        (message,), *_ = env.step(f"<sql>{sql}</sql>")
+        assert env_tags(message.text) == ["<observation", "</observation"]
+        assert len(message.text.splitlines()) >= 7
 
 
 @pytest.mark.parametrize("text", [text for text in INJECTIONS if "</s" not in text], ids=ascii)
