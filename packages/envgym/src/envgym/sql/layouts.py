@@ -188,7 +188,7 @@ def _from_defog(record: Any) -> _Question:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not text")
+        raise TypeError(f"a {type(value).__name__} stands where text should be")
     return value
 
 

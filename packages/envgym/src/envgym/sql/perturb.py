@@ -81,9 +81,8 @@ def mutated_copy(database: Path, number: int, seed: int = 0) -> Path:
     """
     name = f"{_content_hash(database, database.stat().st_mtime_ns)}-{VERSION}-{seed}-{number}"
     folder = cache_folder() / "mutated" / name
-    return (
-        make_once(folder, lambda aside: _write_copy(database, number, seed, aside / "copy.sqlite")) / "copy.sqlite"
-    )
+    make_once(folder, lambda aside: _write_copy(database, number, seed, aside / _FILE))
+    return folder / _FILE
 
 
 def check_size(database: Path) -> None:
@@ -110,7 +109,7 @@ def _write_copy(database: Path, number: int, seed: int, target: Path) -> None:
         copy.text_factory = decode
         try:
             mutate(copy, STRENGTHS[number], [seed, number])
-            copy.execute("PRAGMA synchronous = OFF")  # a copy that is lost half written is made again
+            copy.execute("PRAGMA synchronous = OFF")  # a cache need not survive a power cut
             copy.execute("VACUUM INTO ?", (str(target),))
         except sqlite3.Error as error:
             raise SetupError(f"no mutated copy of {database} can be made: {error}; set perturb=false") from error
@@ -130,9 +129,8 @@ def mutate(connection: sqlite3.Connection, strength: Strength, seed: Sequence[in
     for name, rows in tables.items():
         rng = np.random.default_rng([*seed, 2, zlib.crc32(name.encode())])
         fixed = unique[name] | _linked_columns(name, links) | set(filter(looks_like_key, rows.columns))
-        new = _new_cells(
-            {column: cells for column, cells in rows.columns.items() if column not in fixed}, strength, rng
-        )
+        free = {column: cells for column, cells in rows.columns.items() if column not in fixed}
+        new = _new_cells(free, strength, rng)
         if strength.redrawn:
             new |= _redraw_links(tables, name, links, unique[name], rng)
         if strength.trimmed:

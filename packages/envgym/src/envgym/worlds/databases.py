@@ -98,7 +98,7 @@ def _write_database(path: Path, subject: Subject, rng: np.random.Generator) -> l
     """Write one database and return the questions that it can answer."""
     rows = _draw_rows(subject, rng)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA synchronous = OFF")  # a world that is lost half written is made again
+        connection.execute("PRAGMA synchronous = OFF")  # a cache need not survive a power cut
         for entity in subject.entities:
             connection.execute(_create_statement(entity, subject.owner(entity)))
             marks = ", ".join("?" * len(rows[entity.one][0]))
