@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -5,6 +7,7 @@ from transformers import AutoModelForCausalLM
 from envgym_generator.types import SetupError
 from envgym_trainer.batch import Row, collate
 from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection, engine_config
+from envgym_trainer.errors import RunError
 
 pytestmark = pytest.mark.integration
 
@@ -85,6 +88,15 @@ def test_the_gradient_norm_is_reported_before_clipping_and_clipping_is_wired(mod
 def test_gradients_without_clipping_are_applied_as_they_are(model_folder, stage):
     norms, _ = step_policy(make_policy(model_folder, stage, max_grad_norm=0.0), [ROWS])
     assert norms == pytest.approx(step_plain(model_folder, max_grad_norm=1e9)[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("stage", [0, 3])
+def test_a_gradient_that_is_not_finite_ends_the_run(model_folder, stage):
+    policy = make_policy(model_folder, stage)
+    logprobs, _ = policy.statistics(collate(ROWS), temperature=1.0)
+    policy.backward(logprobs.sum() * math.nan, last=True)
+    with pytest.raises(RunError, match="norm of the gradient is"):
+        policy.step(LEARNING_RATE)
 
 
 def test_named_parameters_are_whole_and_named_as_the_model_names_them(model_folder):

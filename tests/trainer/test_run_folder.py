@@ -5,6 +5,7 @@ import pytest
 
 from envgym_generator import storage
 from envgym_generator.types import SetupError
+from envgym_trainer.errors import RunError
 from envgym_trainer.run_folder import RunFolder, default_path
 
 
@@ -33,7 +34,7 @@ def test_rows_are_on_disk_as_soon_as_they_are_appended(folder):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_metric_that_json_cannot_hold_is_named_and_nothing_is_written(folder, value):
-    with pytest.raises(ValueError, match="reward/mean"):
+    with pytest.raises(RunError, match="reward/mean"):
         folder.append_metrics({"step": 1, "reward/mean": value})
     assert not (folder.path / "metrics.jsonl").exists()
 

@@ -203,6 +203,36 @@ def test_parity_over_the_threshold_ends_the_first_step_with_code_1(run, model_fo
     assert Path("x/rollouts/step_1.parquet").is_file()
 
 
+BROKEN = """
+def from_the_third_step(episodes, section, steps=[]):
+    steps.append(1)
+    size = 1e300 if len(steps) > 2 else 1.0
+    return [[size] * len(episode.token_rewards) for episode in episodes]
+"""
+
+
+def test_weights_that_a_broken_step_has_changed_are_not_saved(run, tmp_path, monkeypatch, model_folder):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "broken", raising=False)
+    code, _, errors = run(
+        "train", "+env=letters", f"model={model_folder}", "run_dir=x", *SMALL, "steps=9", "checkpoint.every=1",
+        "algorithm.advantage=broken:from_the_third_step",
+    )  # fmt: skip
+    assert code == 1 and errors.count("\n") == 1, errors
+    assert sorted(path.name for path in Path("x/checkpoints").iterdir()) == ["step_1", "step_2"]
+    assert [row["step"] for row in rows_of("x")] == [0, 1, 2]
+
+
+def test_where_an_env_runs_can_be_chosen(run, model_folder):
+    code, _, errors = run(
+        "train", "+env=letters", f"model={model_folder}", "run_dir=x", *SMALL, "steps=1", "eval.tasks=0",
+        "generator.isolation.letters=thread", "generator.env_workers=1",
+    )  # fmt: skip
+    assert code == 0, errors
+    assert run("train", "+env=letters", f"model={model_folder}", "generator.isolation.letters=moon")[0] == 2
+
+
 def test_ctrl_c_keeps_what_was_done_and_saves_the_weights(tmp_path, letters_path, model_folder):
     process = start(
         tmp_path, letters_path, "+env=letters", f"model={model_folder}", "run_dir=long", *SMALL, "steps=100000"

@@ -6,6 +6,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from envgym_generator.types import SetupError
+from envgym_trainer.advantage import ESTIMATORS
 from envgym_trainer.config import AlgorithmSection
 from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, OptimizerSection
 from envgym_trainer.errors import RunError
@@ -165,6 +167,23 @@ def test_updates_of_a_step_take_whole_groups_each(output):
 def test_a_dotted_path_names_an_estimator_of_ones_own(output):
     section = AlgorithmSection(advantage="envgym_trainer.advantage:rloo", lr=0.0)
     assert training_rows(output, section, seed=0, step=1)[0].advantages[0] == pytest.approx(1.0)
+
+
+def short(episodes, section):
+    return [[0.0] for _ in episodes]
+
+
+def endless(episodes, section):
+    return [[math.inf] * len(episode.token_rewards) for episode in episodes]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"), [(short, "one number per trained token"), (endless, "not finite")]
+)
+def test_an_estimator_of_ones_own_that_returns_nonsense_is_named(output, monkeypatch, estimator, message):
+    monkeypatch.setitem(ESTIMATORS, "own", estimator)
+    with pytest.raises(SetupError, match=f"algorithm.advantage=own .*{message}"):
+        training_rows(output, AlgorithmSection(advantage="own", lr=0.0), seed=0, step=1)
 
 
 def test_permuted_rewards_depend_on_seed_and_step_alone(output):

@@ -5,6 +5,7 @@ slow ones.
 """
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -245,9 +246,9 @@ def prepare_generator(config: TrainConfig | EvalConfig, seed: int) -> tuple[Gene
 
 
 def generator_config(config: TrainConfig | EvalConfig, model: str, seed: int) -> dict[str, Any]:
-    """What a generator's ``build(config)`` gets, as plain data."""
+    """What a generator's ``build(config)`` gets, as plain data; what is not set is left to it."""
     return {
-        **asdict(config.generator),
+        **{key: value for key, value in asdict(config.generator).items() if value not in (None, {})},
         "envs": {name: asdict(share) for name, share in config.envs.items()},
         "engine": asdict(config.engine),
         "model": model,
@@ -286,4 +287,5 @@ def config_yaml(name: str, arguments: Sequence[str], config: TrainConfig | EvalC
     """The resolved config, below the command that it came from and the versions it was resolved by."""
     versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
     values = {key: value for key, value in asdict(config).items() if key != "env"}
-    return f"# trainer-{name} {' '.join(arguments)}\n# {versions}\n{OmegaConf.to_yaml(OmegaConf.create(values))}"
+    command = shlex.join(arguments).replace("\n", " ")
+    return f"# trainer-{name} {command}\n# {versions}\n{OmegaConf.to_yaml(OmegaConf.create(values))}"

@@ -24,7 +24,14 @@ FACTS_OF_A_MODEL = (
     "dtype", "lr", "max_turn_tokens", "max_rollout_tokens", "tasks_per_step", "group_size", "eval_tasks",
 )  # fmt: skip
 """Keys of ``model`` that hold for its checkpoints too."""
-OPEN_SECTIONS = ("env", "envs", "deepspeed", "engine.args")
+OPEN_SECTIONS = (
+    "env",
+    "envs",
+    "deepspeed",
+    "engine.args",
+    "generator.template_arguments",
+    "generator.isolation",
+)
 
 Config = TypeVar("Config", TrainConfig, EvalConfig, SftConfig)
 

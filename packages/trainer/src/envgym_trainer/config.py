@@ -70,6 +70,12 @@ class GeneratorSection:
     """Of ``generator=replay``: the saved GeneratorOutput (a file of ``rollouts/``) to train on."""
     max_failed_share: float = 0.5
     """Failed rollouts ÷ all of a step, above which the run stops."""
+    template_arguments: dict[str, Any] = field(default_factory=dict)
+    """Open: variables of the chat template, such as ``enable_thinking``."""
+    isolation: dict[str, Any] = field(default_factory=dict)
+    """Open: by env, ``inline``, ``thread`` or ``process``. Where an env runs is otherwise for its class to say."""
+    env_workers: int | None = None
+    """Processes of each env that runs in processes. By default as many as there are cores."""
 
 
 @dataclass

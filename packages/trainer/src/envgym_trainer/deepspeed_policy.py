@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from transformers import PreTrainedModel
 
 from envgym_generator.types import SetupError
 from envgym_trainer.batch import Tokens
+from envgym_trainer.errors import RunError
 from envgym_trainer.logprob import Statistics, TrainedTokenModel
 
 
@@ -116,6 +118,9 @@ class DeepSpeedPolicy:
 
         Returns:
             The norm of the gradient before clipping.
+
+        Raises:
+            RunError: if it is not finite; the weights are lost.
         """
         for group in self._engine.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -123,7 +128,10 @@ class DeepSpeedPolicy:
         silent = self._engine.zero_optimization_stage() == 0 and self._dtype == "float32"
         norm = self._plain_gradient_norm() if silent else None
         self._engine.step()
-        return float(self._engine.get_global_grad_norm() if norm is None else norm)
+        norm = float(self._engine.get_global_grad_norm() if norm is None else norm)
+        if not math.isfinite(norm):
+            raise RunError(f"the norm of the gradient is {norm}; lower the learning rate, or look at the rollouts")
+        return norm
 
     def _plain_gradient_norm(self) -> torch.Tensor:
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]

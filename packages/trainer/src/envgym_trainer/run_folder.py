@@ -11,6 +11,7 @@ from pathlib import Path
 
 from envgym_generator import storage
 from envgym_generator.types import GeneratorOutput, SetupError
+from envgym_trainer.errors import RunError
 
 
 class RunFolder:
@@ -62,7 +63,7 @@ class RunFolder:
         """Add a line to ``metrics.jsonl``, all of it or nothing, and see it to the disk.
 
         Raises:
-            ValueError: for a value that is not finite, which JSON cannot hold.
+            RunError: for a value that is not finite, which JSON cannot hold.
         """
         line = metrics_line(row)
         descriptor = os.open(self.path / "metrics.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -81,7 +82,7 @@ def metrics_line(row: Mapping[str, float | int]) -> bytes:
     """
     for key, value in row.items():
         if not math.isfinite(value):
-            raise ValueError(f"metric {key} is {value}; metrics must be finite")
+            raise RunError(f"metric {key} is {value}; metrics must be finite")
     return (json.dumps(dict(row)) + "\n").encode()
 
 

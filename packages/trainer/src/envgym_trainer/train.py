@@ -121,6 +121,7 @@ class Training:
         self._folder = folder
         self._progress = progress
         self._version = 0
+        self._between_versions = False
         self._saved_version: int | None = None
         self._fingerprint = ""
         self._said: set[str] = set()
@@ -130,7 +131,7 @@ class Training:
         """Train for all steps, or until Ctrl-C. The weights reached are saved in either case.
 
         Raises:
-            RunError: if the run cannot go on.
+            RunError: if the run cannot go on. Weights that half a step has changed are not saved.
             InfrastructureError: if too many rollouts of a step failed.
             KeyboardInterrupt: after Ctrl-C, once everything is saved.
         """
@@ -138,7 +139,7 @@ class Training:
             try:
                 self._loop()
             except (RunError, InfrastructureError, KeyboardInterrupt):
-                if self._version and not self._interruption.insisted:
+                if self._version and not self._between_versions and not self._interruption.insisted:
                     self._save_checkpoint()
                 raise
             self._save_checkpoint()
@@ -170,7 +171,7 @@ class Training:
                 self._folder.save_rollouts(step, output)
             with stopwatch(times, "time/train_s"):
                 trained, num_tokens = self._update(step, output)
-            self._version = step
+            self._version, self._between_versions = step, False
             with stopwatch(times, "time/sync_s"):
                 self._send_weights()
         row: Row = {"step": step, **output.metrics, **trained}
@@ -224,6 +225,7 @@ class Training:
             )
             if not gradients:  # the weights are still those that sampled
                 parity = self._check_parity(step, output, rows_of_update, gradient)
+            self._between_versions = True
             with self._ranks.at("the update of the weights"):
                 norms.append(self._policy.step(rate))
             gradients.append(gradient)

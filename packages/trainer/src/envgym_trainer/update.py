@@ -8,9 +8,16 @@ from itertools import islice
 
 import torch
 
-from envgym_generator.types import GeneratorOutput
+from envgym_generator.types import GeneratorOutput, SetupError
 from envgym_trainer import dotted_path
-from envgym_trainer.advantage import ESTIMATORS, Estimator, make_episodes, permute_rewards
+from envgym_trainer.advantage import (
+    ESTIMATORS,
+    Advantages,
+    Episode,
+    Estimator,
+    make_episodes,
+    permute_rewards,
+)
 from envgym_trainer.batch import Row, Tokens, collate, make_rows, split_by_length
 from envgym_trainer.config import AlgorithmSection
 from envgym_trainer.deepspeed_policy import DeepSpeedPolicy, Reference
@@ -96,6 +103,7 @@ def training_rows(
     if section.permute_rewards:
         judged = permute_rewards(judged, random.Random(number_from("permute", seed, step)))
     advantages_of = find_estimator(section.advantage)(judged, section)
+    check_advantages(advantages_of, judged, section.advantage)
     # One iterator per rollout, from which its segments take theirs in turn.
     estimates = {index: iter(values) for index, values in zip(episodes, advantages_of, strict=True)}
     rows: list[TrainingRow] = []
@@ -116,6 +124,19 @@ def training_rows(
 def find_estimator(name: str) -> Estimator:
     """The advantage estimator of a name, or of a dotted path."""
     return ESTIMATORS[name] if name in ESTIMATORS else dotted_path.load(name, "algorithm.advantage")
+
+
+def check_advantages(advantages: Advantages, episodes: Sequence[Episode], name: str) -> None:
+    """Make sure that an estimator gave every trained token one finite number.
+
+    Raises:
+        SetupError: names the estimator, which is the user's own.
+    """
+    expected = [len(episode.token_rewards) for episode in episodes]
+    if [len(values) for values in advantages] != expected:
+        raise SetupError(f"algorithm.advantage={name} must return one number per trained token of each episode")
+    if not all(math.isfinite(value) for values in advantages for value in values):
+        raise SetupError(f"algorithm.advantage={name} returned a number that is not finite")
 
 
 def split_into_updates(
